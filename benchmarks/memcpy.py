@@ -1,0 +1,90 @@
+"""The copy ladder on a GPU: glueball, Gluon and torch in one run, interleaved.
+
+    python benchmarks/memcpy.py [--rows 32768] [--columns 32768] [--rounds 15] [--only PREFIX]
+
+Writes results/memcpy.json. Rates count bytes read plus bytes written.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import peer
+import torch
+from report import interleaved, print_rows, row, write
+
+from glueball.kernels.ladder import RUNGS, Launch, Rung, tensors
+
+
+def timed(launch: Callable[[], Any], moved: int) -> Callable[[], float]:
+    """A sampler: one launch between two events, in TB/s."""
+
+    def sample() -> float:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        launch()
+        end.record()
+        end.synchronize()
+        return moved / (start.elapsed_time(end) * 1e-3) / 1e12
+
+    return sample
+
+
+def sides_of(rung: Rung, launch: Launch, source: Any, destination: Any, gluon: Any) -> dict[str, Callable[[], Any]]:
+    """What is compared on a rung: ours, the peer's same kernel, and torch's way to do the job."""
+    sides: dict[str, Callable[[], Any]] = {"glueball": launch.run}
+    if gluon is not None:
+        kernel, keywords = getattr(gluon, launch.kernel.__name__), peer.peer_keywords(launch.keywords)
+        sides["gluon"] = lambda: kernel[launch.grid](*launch.arguments, **keywords)
+    sides["torch"] = lambda: destination.copy_(source)
+    if rung.view == "every_other_row":
+        sides["torch.contiguous"] = source.contiguous
+    return sides
+
+
+def verify(rung: Rung, side: str, run: Callable[[], Any], source: Any, destination: Any) -> None:
+    """One run into a poisoned destination must give equal bits."""
+    if side == "torch.contiguous":
+        return
+    destination.fill_(float("nan"))
+    run()
+    if not torch.equal(source, destination):
+        raise SystemExit(f"rung {rung.name}: {side} gives a wrong result")
+
+
+def measure(rung: Rung, rows: int, columns: int, rounds: int, gluon: Any) -> dict[str, Any]:
+    """One rung, all sides."""
+    source, destination = tensors(rung.view, lambda shape: torch.randn(shape, device="cuda"), rows, columns)
+    launch = rung.launch(source, destination, 32)
+    sides = sides_of(rung, launch, source, destination, gluon)
+    for side, run in sides.items():
+        verify(rung, side, run, source, destination)
+    slow = rung.name == "a"
+    samples = interleaved({side: timed(run, launch.bytes) for side, run in sides.items()}, 3 if slow else rounds)
+    return row(rung.name, "TB/s", samples, higher_is_better=True)
+
+
+def main() -> None:
+    """Runs the ladder and writes the result file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=32768)
+    parser.add_argument("--columns", type=int, default=32768)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="", help="rungs whose name starts with this")
+    parser.add_argument("--output", default="memcpy.json")
+    options = parser.parse_args()
+    gluon = peer.peer_module()
+    rows = []
+    for rung in RUNGS:
+        if rung.name.startswith(options.only):
+            torch.cuda.empty_cache()
+            rows.append(measure(rung, options.rows, options.columns, options.rounds, gluon))
+            print_rows(rows[-1:])
+    path = write(options.output, torch.cuda.get_device_name(), rows, shape=[options.rows, options.columns])
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Write the generated parts of README.md and docs/ladder.md: tables of costs, of measurements, and `explain` output.
+
+Usage: ``python scripts/make_tables.py [--check]``. A part stands between ``<!-- generated: NAME -->`` and
+``<!-- end of NAME -->``. With ``--check`` nothing is written, and the exit status is 1 where a part is not current.
+Measurements come from ``benchmarks/results/memcpy.json``, which ``benchmarks/memcpy.py`` writes where there is a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glueball.explain import Report, Traffic, explain, render
+from glueball.explain.text import number, percent
+from glueball.kernels.ladder import RUNGS, Rung, tensors
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+RESULTS = REPOSITORY / "benchmarks" / "results" / "memcpy.json"
+DOCUMENTS = ("README.md", "docs/ladder.md")
+EXAMPLE = "examples/transpose.py"
+TARGET = "sm_90a"
+LANES = 32
+SIZE = (2048, 2048)
+WIDTH = 100
+SIDES = {"glueball": "glueball", "gluon": "Gluon", "torch": "torch `copy_`", "torch.contiguous": "torch `contiguous`"}
+NO_RESULTS = (
+    "No results have been recorded yet. `python benchmarks/memcpy.py` measures glueball, Gluon and torch in one run\n"
+    "on a machine with a GPU, and this table is made from what it writes."
+)
+
+
+def predict(rung: Rung) -> Report:
+    """Give the costs of a rung for tensors that whole tiles cover."""
+    source, destination = tensors(rung.view, lambda shape: np.empty(shape, np.float32), *SIZE)
+    launch = rung.launch(source, destination, LANES)
+    return explain(launch.kernel, launch.arguments, launch.keywords, target=TARGET, grid=launch.grid)
+
+
+def predictions() -> str:
+    """Give the table of what each rung asks of memory."""
+    rows = [
+        "| rung | what | bytes a lane | sectors a request, load | efficiency | sectors a request, store | efficiency |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for rung in RUNGS:
+        report = predict(rung)
+        widths = ", ".join(dict.fromkeys(str(access.vector_bytes) for access in report.accesses))
+        cells = [rung.name, rung.title, widths, *_ratios(report.loads), *_ratios(report.stores)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _ratios(traffic: Traffic | None) -> Iterator[str]:
+    if traffic is None:
+        raise ValueError("every access of the ladder can be counted")
+    yield number(traffic.sectors_per_request)
+    yield percent(traffic.efficiency)
+
+
+def measurements() -> str:
+    """Give the table of measured rates, or the sentence that says how it comes about."""
+    if not RESULTS.is_file():
+        return NO_RESULTS
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    present = [side for side in SIDES if any(side in row["sides"] for row in results["rows"])]
+    others = [side for side in present if side != "glueball"]
+    titles = {rung.name: rung.title for rung in RUNGS}
+    heads = ["rung", "what", *(f"{SIDES[side]}, TB/s" for side in present), *(f"of {SIDES[side]}" for side in others)]
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in results["rows"]:
+        rates = [_rate(row["sides"].get(side)) for side in present]
+        ratios = [f"{row['ratios'][side]:.2f}" if side in row["ratios"] else "" for side in others]
+        rows.append(f"| {' | '.join([row['name'], titles.get(row['name'], ''), *rates, *ratios])} |")
+    return "\n".join([_conditions(results), "", *rows])
+
+
+def _rate(side: dict[str, Any] | None) -> str:
+    return "" if side is None else f"{side['median']:.3g}"
+
+
+def _conditions(results: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    shape = " x ".join(map(str, results["shape"]))
+    return (
+        f"{results['device']}, {results['date']}, {shape} float32, medians of one run with all sides in turn; bytes\n"
+        f"read plus bytes written. Versions: {versions}."
+    )
+
+
+def explanation() -> str:
+    """Give what `glueball explain` prints for the example."""
+    from glueball.cli.explaining import explained
+
+    with contextlib.chdir(REPOSITORY):
+        report = explained(Path(EXAMPLE), "transpose", (), None, TARGET, None)
+        text = render(report, WIDTH)
+    return f"```text\n$ glueball explain {EXAMPLE}:transpose\n{text}```"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "measurements": measurements,
+    "predictions": predictions,
+    "explanation": explanation,
+}
+
+
+def regenerate(text: str) -> str:
+    """Give a document with all its generated parts made anew."""
+
+    def part(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"<!-- generated: {name} -->\n{PARTS[name]()}\n<!-- end of {name} -->"
+
+    return re.sub(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", part, text, flags=re.DOTALL)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check all documents; the exit status."""
+    status = 0
+    for document in DOCUMENTS:
+        path = REPOSITORY / document
+        before = path.read_text(encoding="utf-8")
+        after = regenerate(before)
+        if "--check" not in arguments:
+            path.write_text(after, encoding="utf-8")
+        elif before != after:
+            print(f"{document} is not current; run python scripts/make_tables.py", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

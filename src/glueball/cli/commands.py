@@ -1,0 +1,111 @@
+"""The subcommands and their options."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import glueball
+from glueball import knobs
+from glueball.errors import GlueballError
+from glueball.targets import TARGETS
+
+TARGET_NAMES = click.Choice(list(TARGETS))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(glueball.__version__, prog_name="glueball")
+def commands() -> None:
+    """A layout-explicit GPU kernel language with its own compiler and a CPU simulator."""
+
+
+def _read_size(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """Two positive extents from `ROWSxCOLUMNS`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)[xX](\d+)", text)
+    if match is None or 0 in (extents := (int(match[1]), int(match[2]))):
+        raise click.BadParameter(f"{text!r} is no size such as 512x512", context, parameter)
+    return extents
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option(
+    "--size",
+    callback=_read_size,
+    metavar="ROWSxCOLUMNS",
+    help="Size of the tensors; by default 512x512 simulated, 32768x32768 on a GPU.",
+)
+@click.option(
+    "--executor", type=click.Choice(["gpu", "sim"]), help="What runs the kernels; by default a GPU if there is one."
+)
+@click.option(
+    "--target", type=TARGET_NAMES, help="What the simulator plays; by default the GPU that is there, else sm_90a."
+)
+def tour(as_json: bool, size: tuple[int, int] | None, executor: str | None, target: str | None) -> None:
+    """Run the memcpy ladder here: the same copy with better and better layouts, predicted and then measured."""
+    from glueball.cli import tour as ladder
+    from glueball.drivers.cuda import cuda_available
+
+    errors = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=errors, transient=True,
+    )  # fmt: skip
+    try:
+        asked = executor or knobs.EXECUTOR.read()
+        chosen = asked if asked in ("gpu", "sim") else "gpu" if cuda_available().ok else "sim"
+        os.environ[knobs.EXECUTOR.variable] = chosen
+        if target is not None:
+            os.environ[knobs.TARGET.variable] = target
+        with bar if errors.is_terminal else nullcontext():
+            results = ladder.run(chosen, size, bar)
+    except (GlueballError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(results.as_data(), indent=1))
+    else:
+        ladder.print_results(results, Console())
+    if not results.verified:
+        raise click.ClickException("a copy differs from its source; see above")
+
+
+@commands.command()
+@click.argument("file_and_kernel", metavar="FILE:KERNEL")
+@click.option("--arg", "given", multiple=True, metavar="NAME=VALUE", help=(
+    "An argument: a Python literal, a layout (BlockedLayout([4], [32], [4], [0])), a described array "
+    "(x=fp32[1024,1024], row-major), or a described pointer or number (x=*fp32:16, n=i32). Earlier arguments can be "
+    "used in later ones (pitch=x.stride(0)). Without all of them FILE is run as a program and the first launch of "
+    "KERNEL is explained."
+))  # fmt: skip
+@click.option("--grid", metavar="X[,Y[,Z]]", help="How many programs run; without it, the costs are those of one.")
+@click.option("--target", type=TARGET_NAMES, help="By default the GPU that is there, else sm_90a.")
+@click.option("--num-warps", type=int, help="Warps of a program.")
+def explain(
+    file_and_kernel: str, given: tuple[str, ...], grid: str | None, target: str | None, num_warps: int | None
+) -> None:
+    """Say what each line of a kernel costs: sectors, vectors, conversions, barriers. Nothing of it is run for that."""
+    from glueball.cli.explaining import explained
+    from glueball.explain.text import print_report
+
+    file, separator, kernel = file_and_kernel.rpartition(":")
+    if not separator or not file or not kernel:
+        raise click.UsageError(f"{file_and_kernel!r} should be FILE:KERNEL, such as copy.py:copy_kernel")
+    report = explained(Path(file), kernel, given, grid, target, num_warps)
+    print_report(report, Console())
+
+
+@commands.command()
+def doctor() -> None:
+    """Say what was found on this machine, and what each missing piece would give."""
+    from glueball.cli.doctor import examine, print_findings
+
+    print_findings(examine(), Console())

@@ -1,0 +1,143 @@
+"""Every error glueball raises on purpose. Each names what was wrong, where, and what would mend it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glueball.location import SourceLocation
+
+
+class GlueballError(Exception):
+    """Base of all errors of glueball."""
+
+
+class LayoutError(GlueballError, ValueError, RuntimeError):
+    """A layout that cannot be, or two layouts that should agree and do not."""
+
+
+class CompilationError(GlueballError, RuntimeError):
+    """A kernel that cannot be compiled, told at the author's line.
+
+    `location` is the innermost line of the author's, `error_message` the sentence; `__cause__` is the underlying
+    `ValueError`, `TypeError`, ... where there is one.
+    """
+
+    def __init__(self, message: str, location: SourceLocation | None = None) -> None:
+        super().__init__(message, location)
+        self.error_message = message
+        self.location = location
+
+    def __str__(self) -> str:
+        return render(self.error_message, self.location)
+
+
+class CompileTimeAssertionFailure(CompilationError):
+    """A `static_assert` whose condition is false."""
+
+
+class UnsupportedLanguageConstruct(CompilationError):
+    """Python that the kernel language does not have."""
+
+
+class VerificationError(CompilationError):
+    """An operation that breaks a rule of the tile IR: a layout of the wrong warp count, types that disagree."""
+
+
+class OutOfResources(GlueballError):
+    """A kernel that needs more of a resource than the target has."""
+
+    def __init__(self, required: int, limit: int, name: str, detail: str = "") -> None:
+        super().__init__(required, limit, name, detail)
+        self.required = required
+        self.limit = limit
+        self.name = name
+        self.detail = detail
+
+    def __str__(self) -> str:
+        text = f"out of resource: {self.name}, required {self.required}, limit {self.limit}"
+        return f"{text}\n{self.detail}" if self.detail else text
+
+
+class TargetError(GlueballError, ValueError):
+    """An unknown target, or something a target does not have."""
+
+
+class CodeGenerationError(GlueballError, RuntimeError):
+    """LLVM, an assembler or a linker refused what it was given."""
+
+
+class DriverError(GlueballError, RuntimeError):
+    """The device's driver reported an error."""
+
+
+class UnknownOptionError(GlueballError, KeyError):
+    """A launch keyword that is neither a parameter of the kernel nor an option."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class OptionError(GlueballError, ValueError, AssertionError):
+    """A launch option with a value that it cannot have."""
+
+
+class SimulationError(GlueballError, RuntimeError):
+    """A fault found while a kernel ran on the simulator; one subclass per kind of fault."""
+
+    def __init__(self, message: str, location: SourceLocation | None = None, **details: Any) -> None:
+        super().__init__(message, location)
+        self.error_message = message
+        self.location = location
+        self.details = details
+
+    def __str__(self) -> str:
+        return render(self.error_message, self.location)
+
+
+class OutOfBoundsError(SimulationError, IndexError):
+    """An access outside the storage reachable from its argument."""
+
+
+class MisalignedAccessError(SimulationError):
+    """An access whose address is not a multiple of its width."""
+
+
+class ReadOnlyWriteError(SimulationError):
+    """A store to an argument whose array is read-only."""
+
+
+class UninitializedReadError(SimulationError):
+    """A value nobody wrote was used: shared bytes never stored, or a masked-off lane loaded without `other`."""
+
+
+class SharedMemoryRaceError(SimulationError):
+    """Two threads touched the same shared byte, at least one writing, with no barrier between."""
+
+
+class AsynchronousAccessError(SimulationError):
+    """Data of an asynchronous copy used, or its source or destination overwritten, before the wait."""
+
+
+class IntegerOverflowError(SimulationError, OverflowError):
+    """Signed index arithmetic that feeds an address wrapped around."""
+
+
+class DeadlockError(SimulationError):
+    """Every running context waits for something nobody will do."""
+
+
+def render(message: str, location: SourceLocation | None) -> str:
+    """The message as the author sees it: place, line with caret, sentence, and the calls that led there."""
+    if location is None:
+        return message
+    relative = location.line - location.first_line + 1
+    parts = [f"{location}: in {location.function}", f"at {relative}:{location.column}:"]
+    excerpt = location.excerpt()
+    if excerpt:
+        parts.append(excerpt)
+    parts.append(message)
+    for call in list(location.chain())[1:]:
+        parts.append(f"called from {call}: in {call.function}")
+        if excerpt := call.excerpt():
+            parts.append(excerpt)
+    return "\n".join(parts)

@@ -1,0 +1,186 @@
+"""A report as text: the author's source lines with what they cost beside them."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import linecache
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glueball.explain.report import AccessCost, BarrierCost, ConversionCost, Report, Row, Traffic
+from glueball.layouts import BlockedLayout, DistributedLayout, SliceLayout
+from glueball.location import SourceLocation
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+
+def render(report: Report, width: int = 120) -> str:
+    """The report as plain text of a width in columns. `ModuleNotFoundError` where rich (the extra `cli`) is missing."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    print_report(report, Console(file=buffer, width=width, color_system=None, legacy_windows=False))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Prints the report."""
+    from rich.text import Text
+
+    programs = "" if report.grid is None else f", grid {' x '.join(map(str, report.grid))}"
+    launch = f"{report.target.name}, {report.num_warps} warps of {report.target.lanes} lanes{programs}"
+    console.print(Text.assemble((report.kernel, "bold"), f"  for {launch}"), soft_wrap=True)
+    for function in _functions(report):
+        console.print(f"\n{_short_path(function.file)}", style="dim", highlight=False)
+        console.print(_source_table(report, function))
+    console.print()
+    for line in _summary(report):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def layout_text(layout: DistributedLayout | None) -> str:
+    """A layout as its author would write it."""
+    match layout:
+        case None:
+            return "the same in every thread"
+        case BlockedLayout():
+            parts = [layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order]
+            return f"BlockedLayout({', '.join(str(list(part)) for part in parts)})"
+        case SliceLayout():
+            return f"SliceLayout({layout.dim}, {layout_text(layout.parent)})"
+    return repr(layout)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * share:.3g} %"
+
+
+def number(value: float) -> str:
+    """A count, with thousands apart; a mean with at most two decimals."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _functions(report: Report) -> list[SourceLocation]:
+    """The kernel and every other function whose lines cost something, each by its first such location."""
+    found: dict[tuple[str, int], SourceLocation] = {}
+    for location in (report.location, *(row.location for row in report.rows)):
+        found.setdefault((location.file, location.first_line), location)
+    return list(found.values())
+
+
+def _source_table(report: Report, function: SourceLocation) -> Table:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), expand=True, header_style="dim")
+    table.add_column("line", justify="right", style="dim", no_wrap=True)
+    table.add_column("source", ratio=1)
+    for heading in ("bytes\na lane", "sectors\na request", "effi-\nciency"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line, source in enumerate(_source_lines(function), function.first_line):
+        rows = [row for row in report.rows if (row.location.file, row.location.line) == (function.file, line)]
+        beside = _cells(rows[0]) if len(rows) == 1 else ()
+        table.add_row(str(line), Text(source, no_wrap=True, overflow="ellipsis"), *beside)
+        indent = len(source) - len(source.lstrip())
+        for row in rows:
+            for index, detail in enumerate(_details(row)):
+                text = Text(f"- {detail}" if index == 0 else detail, style="cyan")
+                numbers = _cells(row) if index == 0 and len(rows) > 1 else ()
+                table.add_row("", Padding(text, (0, 0, 0, indent + (0 if index == 0 else 2))), *numbers)
+    return table
+
+
+def _source_lines(function: SourceLocation) -> list[str]:
+    """The source of a function, indented as little as possible."""
+    lines = linecache.getlines(function.file)[function.first_line - 1 :]
+    block = inspect.getblock(lines) if lines else []
+    return inspect.cleandoc("\n" + "".join(block)).expandtabs().splitlines()
+
+
+def _cells(row: Row) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    if not isinstance(row, AccessCost):
+        return ()
+    traffic = row.typical
+    if traffic is None:
+        return str(row.vector_bytes), "?", "?"
+    efficiency = traffic.efficiency
+    style = "green" if efficiency >= 0.99 else "yellow" if efficiency >= 0.5 else "red"
+    return (
+        str(row.vector_bytes),
+        Text(number(traffic.sectors_per_request), style=style),
+        Text(percent(efficiency), style=style),
+    )
+
+
+def _details(row: Row) -> Iterator[str]:
+    match row:
+        case AccessCost():
+            what = "scalar" if not row.shape else str(list(row.shape))
+            strides = f", strides {_strides(row)}" if row.strides else ""
+            yield f"{row.kind} {row.argument or '?'}: {row.element} {what}{strides}"
+            if row.layout is not None:
+                yield layout_text(row.layout)
+            if row.program is not None:
+                yield f"{_traffic(row.program)} a program"
+            if row.grid is not None:
+                yield f"{_traffic(row.grid)} in all"
+        case ConversionCost():
+            yield f"convert {row.element} {list(row.shape)}"
+            yield row.plan.describe()
+            yield f"from {layout_text(row.source)}"
+            yield f"to {layout_text(row.destination)}"
+            if row.wavefronts_write or row.wavefronts_read:
+                write, read = _count(row.wavefronts_write), _count(row.wavefronts_read)
+                yield f"wavefronts a program: {write} to write, {read} to read"
+            if row.shuffles:
+                yield f"{_count(row.shuffles)} shuffles a program"
+        case BarrierCost():
+            yield "barrier"
+
+
+def _strides(row: AccessCost) -> str:
+    return ", ".join("?" if stride is None else str(stride) for stride in row.strides)
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else number(value)
+
+
+def _traffic(traffic: Traffic) -> str:
+    return f"{number(traffic.requests)} requests, {number(traffic.sectors)} sectors"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    where = "a program" if report.grid is None else "in all"
+    for name, traffic in (("loads ", report.loads), ("stores", report.stores)):
+        if traffic is None:
+            yield f"{name}  not counted"
+        elif traffic.requests:
+            yield f"{name}  {_traffic(traffic)} {where}, efficiency {percent(traffic.efficiency)}"
+    yield (
+        f"shared memory {number(report.shared_bytes)} bytes, barriers {report.barriers}, "
+        f"tiles fill {report.registers} registers of a thread"
+    )
+    seen: dict[str, list[str]] = {}
+    for row in report.accesses:
+        for note in row.notes:
+            seen.setdefault(note, []).append(str(row.location.line))
+    for note, lines in seen.items():
+        yield f"line {', '.join(dict.fromkeys(lines))}: {note}"
+
+
+def _short_path(file: str) -> str:
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,68 @@
+"""From a function of the language and the types of its arguments to a kernel in tile IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from glueball.frontend.control_flow import BRANCHES
+from glueball.frontend.expressions import EXPRESSIONS
+from glueball.frontend.frame import Frame, Syntax, Undefined
+from glueball.frontend.loops import LOOPS
+from glueball.frontend.statements import STATEMENTS
+from glueball.language.builder import KernelBuilder
+from glueball.language.constexpr import constexpr
+from glueball.language.function import JITCallable
+from glueball.language.tensor import tensor
+from glueball.language.tuple import wrap
+from glueball.language.values import base_value
+from glueball.location import SourceLocation
+from glueball.targets import Target
+from glueball.tile.ir import ArgumentFacts, Region, TileFunction, Value
+from glueball.tile.types import TileType
+
+SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES)
+
+
+def build(
+    function: JITCallable,
+    arguments: Mapping[str, TileType | constexpr],
+    facts: Mapping[str, ArgumentFacts],
+    *,
+    num_warps: int,
+    target: Target,
+    name: str,
+    num_ctas: int = 1,
+) -> TileFunction:
+    """Compile a kernel for argument types: `arguments` gives every parameter a type or a compile-time value.
+
+    `facts` tells what is known of run-time arguments. The tile function has the run-time arguments in the order of the
+    parameters. Errors: `CompilationError` at the author's innermost line, caused by what went wrong; `ValueError`
+    where the source is not at hand; `TypeError` where `arguments` does not fit the parameters.
+    """
+    if list(arguments) != function.arg_names:
+        raise TypeError(
+            f"`{function.__name__}` has the parameters {', '.join(function.arg_names)}, but types are given for "
+            f"{', '.join(arguments)}"
+        )
+    names: dict[str, base_value | Undefined] = {}
+    values: list[Value] = []
+    for parameter, kind in arguments.items():
+        if isinstance(kind, constexpr):
+            names[parameter] = wrap(kind.value)
+        else:
+            values.append(Value(kind, parameter))
+            names[parameter] = tensor(values[-1])
+    body = Region()
+    builder = KernelBuilder(body, num_warps=num_warps, num_ctas=num_ctas, target=target)
+    source = function.source
+    frame = Frame(function, builder, SYNTAX, names)
+    frame.execute(source.tree.body, tail=True)
+    definition = source.line(source.first_line)
+    start = len(definition) - len(definition.lstrip())
+    location = SourceLocation(
+        source.file, source.first_line, start, len(definition), function.__name__, source.first_line
+    )
+    builder.location = location
+    builder.create("return")
+    known = [facts.get(value.name, ArgumentFacts()) for value in values]
+    return TileFunction(name, values, known, body, num_warps, target.lanes, location)

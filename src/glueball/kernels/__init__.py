@@ -1,0 +1,1 @@
+"""Finished kernels, written in the language."""

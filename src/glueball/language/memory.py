@@ -1,0 +1,163 @@
+"""Loads and stores of global memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from glueball.language.broadcasting import broadcast_all, to_operand
+from glueball.language.builder import HIDDEN, KernelBuilder, builtin
+from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
+from glueball.language.conversion import convert
+from glueball.language.tensor import tensor
+from glueball.tile.operations.memory import EVICTION_POLICIES, LOAD_MODIFIERS, STORE_MODIFIERS
+from glueball.tile.types import distributed_type, dtype, pointer_type
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """How an access uses the caches, as a compile-time value for `load` and `store`.
+
+    Loads take the modifiers `.ca .cg .cs .cv`, stores `.wb .cg .cs .wt`; eviction is `evict_first` or `evict_last`.
+    Errors: `ValueError` for other strings, `TypeError` for what is no string.
+    """
+
+    cache_modifier: str = ""
+    eviction_policy: str = ""
+
+    def __init__(self, cache_modifier: Any = "", eviction_policy: Any = "") -> None:
+        known = (*LOAD_MODIFIERS, *STORE_MODIFIERS)
+        object.__setattr__(self, "cache_modifier", _word("cache modifier", cache_modifier, known))
+        object.__setattr__(self, "eviction_policy", _word("eviction policy", eviction_policy, EVICTION_POLICIES))
+
+
+def _word(what: str, value: Any, known: tuple[str, ...]) -> str:
+    word = _unwrap_if_constexpr(value)
+    if word is None:
+        return ""
+    if not isinstance(word, str):
+        raise TypeError(f"the {what} must be a string, not {word!r}")
+    if word not in known:
+        raise ValueError(f"Unsupported {what} {word!r}; there are {', '.join(dict.fromkeys(filter(None, known)))}")
+    return word
+
+
+def _policy(cache_modifier: Any, eviction_policy: Any, cache_policy: Any, access: str) -> CachePolicy:
+    given = _unwrap_if_constexpr(cache_policy)
+    if given is None:
+        given = CachePolicy(cache_modifier, eviction_policy)
+    else:
+        assert _unwrap_if_constexpr(cache_modifier) is None and _unwrap_if_constexpr(eviction_policy) is None, (
+            "cache_policy and cache_modifier or eviction_policy are mutually exclusive"
+        )
+        if not isinstance(given, CachePolicy):
+            raise TypeError(f"cache_policy must be a CachePolicy, not {given!r}")
+    supported = LOAD_MODIFIERS if access == "load" else STORE_MODIFIERS
+    if given.cache_modifier not in supported:
+        raise ValueError(f"the cache modifier {given.cache_modifier!r} is not supported for {access}s")
+    return given
+
+
+def _pointee(pointer: Any, access: str) -> tuple[tensor, dtype]:
+    if not isinstance(pointer, tensor) or not isinstance(pointer.dtype, pointer_type):
+        raise ValueError(f"Unsupported ptr type {getattr(pointer, 'type', pointer)} in `gl.{access}`")
+    return pointer, pointer.dtype.element_ty
+
+
+def _mask(mask: Any, builder: KernelBuilder) -> tensor | None:
+    mask = _unwrap_if_constexpr(mask)
+    if mask is None or mask is True:
+        return None
+    value = to_operand(mask, builder)
+    if not value.dtype.is_bool():
+        raise ValueError(f"a mask must be boolean (int1), not {value.dtype}; compare it with 0")
+    return value
+
+
+def _check_scalar_access(pointer: tensor, **others: tensor | None) -> None:
+    if isinstance(pointer.type, distributed_type):
+        return
+    for name, value in others.items():
+        if value is not None and isinstance(value.type, distributed_type):
+            raise ValueError(f"`{name}` cannot be block type if pointer argument is not a block")
+
+
+@builtin
+def load(
+    pointer: tensor,
+    mask: Any = None,
+    other: Any = None,
+    *,
+    cache_modifier: str | constexpr | None = None,
+    eviction_policy: str | constexpr | None = None,
+    volatile: bool | constexpr = False,
+    cache_policy: CachePolicy | constexpr | None = None,
+    _builder: KernelBuilder = HIDDEN,
+) -> tensor:
+    """The elements that a pointer, or tile of pointers, points to, with the pointer's shape and layout.
+
+    `mask` (int1) says which elements are read; the others are `other`, or undefined without it. Pointer, mask and
+    `other` broadcast against each other. Elements of int1 are bytes in memory, true where not zero.
+    Errors: `ValueError` for what is no pointer, a mask that is not boolean, `other` without `mask`, a tile as mask of
+    a scalar pointer, unknown cache or eviction words; `AssertionError` for `cache_policy` beside those words;
+    `LayoutError` where mask and pointer are placed differently.
+    """
+    address, element = _pointee(pointer, "load")
+    policy = _policy(cache_modifier, eviction_policy, cache_policy, "load")
+    other = _unwrap_if_constexpr(other)
+    if other is not None and _unwrap_if_constexpr(mask) is None:
+        raise ValueError("`other` cannot be provided without `mask`")
+    chosen = _mask(mask, _builder)
+    operands = [address] if chosen is None else [address, chosen]
+    if chosen is not None and other is not None:
+        default = convert(to_operand(other, _builder), element, _builder)
+        operands.append(default)
+        _check_scalar_access(address, other=default)
+    _check_scalar_access(address, mask=chosen)
+    operands = broadcast_all(operands, _builder)
+    return _builder.emit(
+        "load",
+        operands,
+        operands[0].type.with_element_ty(element),
+        cache_modifier=policy.cache_modifier,
+        eviction_policy=policy.eviction_policy,
+        volatile=bool(_unwrap_if_constexpr(volatile)),
+    )
+
+
+@builtin
+def store(
+    pointer: tensor,
+    value: Any,
+    mask: Any = None,
+    *,
+    cache_modifier: str | constexpr | None = None,
+    eviction_policy: str | constexpr | None = None,
+    cache_policy: CachePolicy | constexpr | None = None,
+    _builder: KernelBuilder = HIDDEN,
+) -> None:
+    """Write a value to where a pointer, or tile of pointers, points to, except where `mask` (int1) is false.
+
+    The value is converted to the element type; value and mask broadcast to the pointer's shape. Where the layout
+    holds an element several times, one holder writes it.
+    Errors: as `load`; `ValueError` also for a constant pointer and where the pointer would have to grow.
+    """
+    address, element = _pointee(pointer, "store")
+    assert isinstance(address.dtype, pointer_type)
+    if address.dtype.const:
+        raise ValueError("Cannot store to a constant pointer")
+    policy = _policy(cache_modifier, eviction_policy, cache_policy, "store")
+    chosen = _mask(mask, _builder)
+    data = convert(to_operand(value, _builder), element, _builder)
+    _check_scalar_access(address, value=data, mask=chosen)
+    operands = broadcast_all([address, data] if chosen is None else [address, data, chosen], _builder)
+    if operands[0].handle is not address.handle:
+        raise ValueError(
+            f"Expected pointer argument to have shape {operands[0].extents}, but it has {address.extents}: "
+            "the pointer of a store does not broadcast"
+        )
+    _builder.create(
+        "store",
+        [operand.handle for operand in operands],
+        attributes={"cache_modifier": policy.cache_modifier, "eviction_policy": policy.eviction_policy},
+    )

@@ -1,0 +1,70 @@
+"""The operations of the language as operators and methods of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glueball.language import arithmetic, core, memory, shape, standard
+from glueball.language.builder import HIDDEN, KernelBuilder, builtin
+from glueball.language.function import JITCallable
+from glueball.language.tensor import tensor
+
+
+def _reflected(operation: Callable[..., tensor]) -> Callable[..., tensor]:
+    """The operator for `number op tensor`."""
+
+    def reflected(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+        return operation(y, x, _builder=_builder)
+
+    reflected.__name__ = operation.__name__
+    return builtin(reflected)
+
+
+METHODS: dict[str, Callable[..., Any] | JITCallable] = {
+    "__add__": arithmetic.add,
+    "__radd__": _reflected(arithmetic.add),
+    "__sub__": arithmetic.sub,
+    "__rsub__": _reflected(arithmetic.sub),
+    "__mul__": arithmetic.mul,
+    "__rmul__": _reflected(arithmetic.mul),
+    "__truediv__": arithmetic.truediv,
+    "__rtruediv__": _reflected(arithmetic.truediv),
+    "__floordiv__": arithmetic.floordiv,
+    "__rfloordiv__": _reflected(arithmetic.floordiv),
+    "__mod__": arithmetic.mod,
+    "__rmod__": _reflected(arithmetic.mod),
+    "__and__": arithmetic.bitwise_and,
+    "__rand__": _reflected(arithmetic.bitwise_and),
+    "__or__": arithmetic.bitwise_or,
+    "__ror__": _reflected(arithmetic.bitwise_or),
+    "__xor__": arithmetic.bitwise_xor,
+    "__rxor__": _reflected(arithmetic.bitwise_xor),
+    "__lshift__": arithmetic.lshift,
+    "__rlshift__": _reflected(arithmetic.lshift),
+    "__rshift__": arithmetic.rshift,
+    "__rrshift__": _reflected(arithmetic.rshift),
+    "__eq__": arithmetic.equal,
+    "__ne__": arithmetic.not_equal,
+    "__lt__": arithmetic.less_than,
+    "__le__": arithmetic.less_equal,
+    "__gt__": arithmetic.greater_than,
+    "__ge__": arithmetic.greater_equal,
+    "__neg__": arithmetic.negate,
+    "__invert__": arithmetic.invert,
+    "__getitem__": shape.getitem,
+    "to": core.cast,
+    "cast": core.cast,
+    "expand_dims": shape.expand_dims,
+    "broadcast_to": shape.broadcast_to,
+    "permute": shape.permute,
+    "trans": shape.trans,
+    "store": memory.store,
+    "cdiv": standard.cdiv,
+}
+
+
+def install() -> None:
+    """Make every operation of the table a member of `tensor`."""
+    for name, operation in METHODS.items():
+        setattr(tensor, name, operation)

@@ -1,0 +1,237 @@
+"""Elementwise tile operations as instructions, one per register that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glueball.lower.context import Context, lowers
+from glueball.lower.terms import (
+    Term,
+    add_terms,
+    compare_terms,
+    conjunction,
+    element_type,
+    extend_offset,
+    materialize,
+    missing,
+    multiply_terms,
+    register_type,
+    subtract_terms,
+)
+from glueball.thread import arithmetic, conversion
+from glueball.thread.builder import Builder
+from glueball.thread.ir import BITS, Record, Value
+from glueball.tile.ir import Operation
+from glueball.tile.types import dtype, element_of
+
+INTEGER_RECORDS: dict[str, tuple[Record, Record]] = {
+    "div": (arithmetic.DIV_SIGNED, arithmetic.DIV_UNSIGNED),
+    "rem": (arithmetic.REM_SIGNED, arithmetic.REM_UNSIGNED),
+    "minimum": (arithmetic.MIN_SIGNED, arithmetic.MIN_UNSIGNED),
+    "maximum": (arithmetic.MAX_SIGNED, arithmetic.MAX_UNSIGNED),
+    "or": (arithmetic.OR, arithmetic.OR),
+    "and": (arithmetic.AND, arithmetic.AND),
+    "xor": (arithmetic.XOR, arithmetic.XOR),
+    "shl": (arithmetic.SHL, arithmetic.SHL),
+    "shr": (arithmetic.SHR_SIGNED, arithmetic.SHR_UNSIGNED),
+}
+
+FLOAT_RECORDS: dict[str, Record] = {
+    "add": arithmetic.FADD,
+    "sub": arithmetic.FSUB,
+    "mul": arithmetic.FMUL,
+    "div": arithmetic.FDIV,
+    "minimum": arithmetic.MIN_FLOAT,
+    "maximum": arithmetic.MAX_FLOAT,
+}
+
+SHAREABLE = {"add": add_terms, "mul": multiply_terms}
+
+
+def _zip(context: Context, operation: Operation, rule: Callable[..., Term]) -> None:
+    columns = [context.terms(operand) for operand in operation.operands]
+    context.bind(operation.result, tuple(rule(*row) for row in zip(*columns, strict=True)))
+
+
+@lowers("add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "minimum", "maximum")
+def binary(context: Context, operation: Operation) -> None:
+    """Arithmetic on two tiles of the same type."""
+    element = element_type(operation.result.type)
+    if element.is_floating():
+        _zip(context, operation, _float_rule(context.builder, operation.opcode, element))
+    elif element.is_bool() and operation.opcode == "and":
+        _zip(context, operation, conjunction)
+    else:
+        _zip(context, operation, _integer_rule(context.builder, operation, element))
+
+
+def _integer_rule(builder: Builder, operation: Operation, element: dtype) -> Callable[[Term, Term], Term]:
+    opcode = operation.opcode
+    if opcode in SHAREABLE:
+        no_wrap = bool(operation.attributes.get("index"))
+        return lambda left, right: SHAREABLE[opcode](builder, left, right, no_wrap=no_wrap)
+    if opcode == "sub":
+        return lambda left, right: subtract_terms(builder, left, right)
+    record = INTEGER_RECORDS[opcode][0 if element.signed else 1]
+
+    def rule(left: Term, right: Term) -> Term:
+        if opcode == "shl" and right.base.constant is not None and 0 <= right.offset < element.primitive_bitwidth:
+            factor = Term(builder.constant(left.base.type, 0), 1 << right.offset)
+            return multiply_terms(builder, left, factor, no_wrap=False)
+        operands = (materialize(builder, left), materialize(builder, right))
+        if opcode in ("shl", "shr"):
+            return Term(_shift(builder, record, *operands))
+        return Term(builder.binary(record, *operands))
+
+    return rule
+
+
+def _shift(builder: Builder, record: Record, value: Value, amount: Value) -> Value:
+    """A shift; by the width or more it gives what shifting one bit at a time would."""
+    if amount.constant is not None and 0 <= amount.constant < BITS[value.type]:
+        return builder.binary(record, value, amount)
+    last = builder.constant(amount.type, BITS[value.type] - 1)
+    clamped = builder.binary(arithmetic.MIN_UNSIGNED, amount, last)
+    shifted = builder.binary(record, value, clamped)
+    if record is arithmetic.SHR_SIGNED:
+        return shifted
+    inside = builder.compare(arithmetic.COMPARE_UNSIGNED, "le", amount, last)
+    return builder.select(inside, shifted, builder.constant(value.type, 0))
+
+
+def _float_rule(builder: Builder, opcode: str, element: dtype) -> Callable[[Term, Term], Term]:
+    if opcode not in FLOAT_RECORDS:
+        raise missing(f"`{opcode}` on {element}")
+    record = FLOAT_RECORDS[opcode]
+
+    def rule(left: Term, right: Term) -> Term:
+        wide = [widened(builder, term.base, element) for term in (left, right)]
+        return Term(narrowed(builder, builder.binary(record, *wide), element))
+
+    return rule
+
+
+def widened(builder: Builder, value: Value, element: dtype) -> Value:
+    """A float in the precision that arithmetic runs in: 16-bit floats compute in float32, which rounds once."""
+    if element.is_fp8():
+        raise missing(f"arithmetic on {element}")
+    return builder.convert(conversion.FLOAT_EXTEND, value, "f32") if element.primitive_bitwidth == 16 else value
+
+
+def narrowed(builder: Builder, value: Value, element: dtype) -> Value:
+    """Back from the precision of `widened`, to nearest even."""
+    if element.primitive_bitwidth == 16:
+        return builder.convert(conversion.FLOAT_TRUNCATE, value, register_type(element))
+    return value
+
+
+@lowers("negate")
+def negate(context: Context, operation: Operation) -> None:
+    """Minus, elementwise."""
+    builder, element = context.builder, element_type(operation.result.type)
+    if element.is_floating():
+        _zip(
+            context,
+            operation,
+            lambda term: Term(
+                narrowed(builder, builder.emit(arithmetic.FNEG, (widened(builder, term.base, element),))[0], element)
+            ),
+        )
+    else:
+        zero = Term(builder.constant(register_type(element), 0))
+        _zip(context, operation, lambda term: subtract_terms(builder, zero, term))
+
+
+@lowers("compare")
+def compare(context: Context, operation: Operation) -> None:
+    """A comparison gives a mask."""
+    builder, predicate = context.builder, operation.attributes["predicate"]
+    element = element_of(operation.operands[0].type)
+    if isinstance(element, dtype) and element.is_floating():
+        kind = element
+
+        def rule(left: Term, right: Term) -> Term:
+            sides = (widened(builder, left.base, kind), widened(builder, right.base, kind))
+            return Term(builder.compare(arithmetic.COMPARE_FLOAT, predicate, *sides))
+    else:
+        signed = isinstance(element, dtype) and element.signed
+
+        def rule(left: Term, right: Term) -> Term:
+            return Term(compare_terms(builder, predicate, left, right, signed=signed))
+
+    _zip(context, operation, rule)
+
+
+@lowers("select")
+def select(context: Context, operation: Operation) -> None:
+    """One of two values, by a mask."""
+    builder = context.builder
+
+    def rule(condition: Term, left: Term, right: Term) -> Term:
+        sides = (materialize(builder, left), materialize(builder, right))
+        return Term(builder.select(materialize(builder, condition), *sides))
+
+    _zip(context, operation, rule)
+
+
+@lowers("bitcast")
+def bitcast(context: Context, operation: Operation) -> None:
+    """The same bits as another type."""
+    builder, kind = context.builder, register_type(element_of(operation.result.type))
+    _zip(
+        context,
+        operation,
+        lambda term: (
+            term
+            if term.base.type == kind
+            else Term(builder.convert(conversion.BITCAST, materialize(builder, term), kind))
+        ),
+    )
+
+
+@lowers("cast")
+def cast(context: Context, operation: Operation) -> None:
+    """A conversion between numeric types, or between pointers and 64-bit integers."""
+    source, target = element_of(operation.operands[0].type), element_of(operation.result.type)
+    builder = context.builder
+    if not isinstance(source, dtype) or not isinstance(target, dtype):
+        _zip(context, operation, lambda term: term)
+    elif source.is_int() and target.is_int():
+        index = bool(operation.attributes.get("index"))
+        _zip(context, operation, lambda term: _integer_cast(builder, term, source, target, index=index))
+    else:
+        if operation.attributes.get("rounding", "nearest") != "nearest":
+            raise missing(f"rounding {operation.attributes['rounding']!r} in a cast")
+        _zip(context, operation, lambda term: Term(_float_cast(builder, materialize(builder, term), source, target)))
+
+
+def _integer_cast(builder: Builder, term: Term, source: dtype, target: dtype, *, index: bool) -> Term:
+    if target.primitive_bitwidth == source.primitive_bitwidth:
+        return term
+    if target.primitive_bitwidth == 64 and not source.is_bool():
+        return extend_offset(builder, term, source, index=index)
+    widen = conversion.SIGN_EXTEND if source.signed else conversion.ZERO_EXTEND
+    record = widen if target.primitive_bitwidth > source.primitive_bitwidth else conversion.TRUNCATE
+    return Term(builder.convert(record, materialize(builder, term), register_type(target)))
+
+
+def _float_cast(builder: Builder, value: Value, source: dtype, target: dtype) -> Value:
+    if source.is_fp8() or target.is_fp8():
+        raise missing(f"a cast from {source} to {target}")
+    kind = register_type(target)
+    if source.is_int():
+        if target.is_bf16() and source.primitive_bitwidth > 16:
+            raise missing(f"a cast from {source} to {target}; cast to float32 first")
+        record = conversion.SIGNED_TO_FLOAT if source.signed else conversion.UNSIGNED_TO_FLOAT
+        return narrowed(builder, builder.convert(record, value, "f32" if target.is_bf16() else kind), target)
+    if target.is_int():
+        record = conversion.FLOAT_TO_SIGNED if target.signed else conversion.FLOAT_TO_UNSIGNED
+        return builder.convert(record, widened(builder, value, source), kind)
+    wide = widened(builder, value, source)
+    if target.is_fp64():
+        return builder.convert(conversion.FLOAT_EXTEND, wide, "f64")
+    if source.is_fp64() and target.primitive_bitwidth == 16:
+        return builder.convert(conversion.FLOAT_TRUNCATE, value, kind)
+    return narrowed(
+        builder, wide if not source.is_fp64() else builder.convert(conversion.FLOAT_TRUNCATE, value, "f32"), target
+    )

@@ -1,0 +1,1 @@
+"""From a launch to a result: specialisation, compilation, caches and executors."""

@@ -1,0 +1,174 @@
+"""The launcher in plain Python, for interpreters whose objects the native code cannot read.
+
+It computes the same keys and behaves the same; a launch costs some tens of microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from glueball.runtime.launcher_ir import MAXIMUM_ARGUMENTS
+from glueball.runtime.launcher_table import Entry, KeyFlag, TableState, Variant
+
+_WORD = (1 << 64) - 1
+_CONSTEXPR_TAG = 16
+_FLOAT_TAG = 4
+_BOOL_TAG = 5
+
+_LAUNCH_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *(ctypes.c_uint,) * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
+_CONTEXT_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+
+Encoded: TypeAlias = tuple[int, int, int]
+"""The two key words and the raw value of an argument."""
+
+
+class PortableBackend:
+    """Keys and launches without native code."""
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+        self._flags = dict(state.parameters)
+
+    def add_tensor_type(self, tensor_type: type) -> None:
+        """Nothing to announce: `state.tensor_types` is read at each call."""
+
+    def key(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[bytes, list[object]] | None:
+        """The key of a call and the objects whose addresses are in it; `None` for a call without a key."""
+        encoded = self._encode_call(arguments, keywords)
+        return None if encoded is None else encoded[:2]
+
+    def entry(self, variant: Variant, references: list[object]) -> Entry:
+        """What the table stores: the variant, what its key refers to, and its C functions."""
+        launch = _LAUNCH_TYPE(variant.launch_address)
+        context = _CONTEXT_TYPE(variant.context_address) if variant.context_address else None
+        return b"", variant, (references, launch, context)
+
+    def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:
+        """The function that launches on one grid."""
+        state = self._state
+
+        def launch(*arguments: object, **keywords: object) -> object:
+            encoded = self._encode_call(arguments, keywords)
+            entry = None if encoded is None else state.variants.get(encoded[0])
+            if encoded is None or entry is None or not _guards_hold(entry[1]):
+                return state.miss(grid, arguments, keywords)
+            if 0 in grid:
+                return entry[1].kernel
+            if not _context_holds(entry):
+                return state.miss(grid, arguments, keywords)
+            return _enqueue(entry, grid, encoded[2])
+
+        return launch
+
+    def _encode_call(
+        self, arguments: tuple[object, ...], keywords: dict[str, object]
+    ) -> tuple[bytes, list[object], list[int]] | None:
+        if len(arguments) + len(keywords) > MAXIMUM_ARGUMENTS:
+            return None
+        words = [len(arguments) | len(keywords) << 32]
+        values: list[int] = []
+        references: list[object] = []
+        named = [(None, argument) for argument in arguments]
+        for position, (name, argument) in enumerate([*named, *keywords.items()]):
+            if name is None:
+                parameters = self._state.parameters
+                flags = parameters[position][1] if position < len(parameters) else KeyFlag.NORMAL
+            else:
+                flags = self._flags.get(name, KeyFlag.CONSTEXPR)
+                words.append(id(name))
+                references.append(name)
+            encoded = self._encode(argument, flags, references)
+            if encoded is None:
+                return None
+            words += encoded[:2]
+            values.append(encoded[2])
+        return struct.pack(f"<{len(words)}Q", *words), references, values
+
+    def _encode(self, argument: object, flags: KeyFlag, references: list[object]) -> Encoded | None:
+        kind = type(argument)
+        if kind is int:
+            fits = -(1 << 63) <= argument < 1 << 64  # type: ignore[operator]
+            if fits:
+                return _encode_integer(argument, flags)  # type: ignore[arg-type]
+            if not flags & KeyFlag.CONSTEXPR:
+                return None
+        elif kind is float:
+            return _encode_float(argument, flags)  # type: ignore[arg-type]
+        elif not flags & KeyFlag.CONSTEXPR:
+            if kind is bool:
+                return _BOOL_TAG, 0, int(argument is True)
+            if kind in self._state.tensor_types:
+                return _encode_tensor(argument, self._state.tensor_types.index(kind), flags, references)
+        references.append(argument)
+        return id(argument), 0, 0
+
+
+def _encode_integer(number: int, flags: KeyFlag) -> Encoded:
+    if -(1 << 31) <= number < 1 << 31:
+        tag = 1
+    elif number < 1 << 63:
+        tag = 2
+    else:
+        tag = 3
+    raw = number & _WORD
+    if flags & KeyFlag.CONSTEXPR:
+        return tag + _CONSTEXPR_TAG, raw, raw
+    one = number == 1 and not flags & KeyFlag.NO_VALUE
+    divisible = number % 16 == 0 and not flags & KeyFlag.NO_ALIGNMENT
+    return tag, one | divisible << 1, raw
+
+
+def _encode_float(number: float, flags: KeyFlag) -> Encoded:
+    bits = int.from_bytes(struct.pack("<d", number), "little")
+    raw = bits if flags & KeyFlag.FLOAT64 else int.from_bytes(bytes(ctypes.c_float(number)), "little")
+    if flags & KeyFlag.CONSTEXPR:
+        return _FLOAT_TAG + _CONSTEXPR_TAG, bits, raw
+    return _FLOAT_TAG, 0, raw
+
+
+def _encode_tensor(tensor: Any, index: int, flags: KeyFlag, references: list[object]) -> Encoded:
+    pointer: int = tensor.data_ptr()
+    if not 0 <= pointer <= _WORD:
+        raise OverflowError(f"data_ptr() gave {pointer}, which is not a 64-bit address")
+    dtype = tensor.dtype
+    references.append(dtype)
+    device: int = tensor.get_device() & 0xFFFFFFFF
+    aligned = pointer % 16 == 0 and not flags & KeyFlag.NO_ALIGNMENT
+    return id(dtype), 1 << 63 | index << 40 | device << 1 | aligned, pointer
+
+
+def _guards_hold(variant: Variant) -> bool:
+    missing = object()
+    return all(namespace.get(name, missing) is value for namespace, name, value in variant.guards)
+
+
+def _context_holds(entry: Entry) -> bool:
+    context: Any = entry[2][2]
+    if context is None:
+        return True
+    current = ctypes.c_void_p()
+    return context(ctypes.byref(current)) == 0 and (current.value or 0) == entry[1].context_handle
+
+
+def _enqueue(entry: Entry, grid: tuple[int, int, int], values: list[int]) -> object:
+    variant = entry[1]
+    launch: Any = entry[2][1]
+    stream = 0 if variant.stream_callable is None else operator.index(variant.stream_callable(variant.stream_argument))
+    slots = (ctypes.c_uint64 * max(1, len(values)))(*values)
+    start = ctypes.addressof(slots)
+    pointers = (ctypes.c_void_p * max(1, len(variant.argument_indices)))(
+        *(start + 8 * index for index in variant.argument_indices)
+    )
+    status = launch(variant.function_handle, *grid, *variant.block, variant.shared_bytes, stream, pointers, None)
+    return variant.kernel if status == 0 else variant.launch_failed(status)

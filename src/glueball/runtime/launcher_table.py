@@ -1,0 +1,86 @@
+"""What the native and the portable launcher share: variants, key flags and the table's contents."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from glueball.drivers.cuda import raise_launch_error
+
+Miss: TypeAlias = Callable[[tuple[int, int, int], tuple[Any, ...], dict[str, Any]], Any]
+"""`miss(grid, arguments, keywords)` does the whole work of a launch the table does not know."""
+
+
+class KeyFlag(enum.IntFlag):
+    """How much of a parameter's value belongs to the key. `do_not_specialize` is `NO_VALUE | NO_ALIGNMENT`."""
+
+    NORMAL = 0
+    NO_VALUE = 1
+    """An int equal to 1 is not told from others."""
+    NO_ALIGNMENT = 2
+    """Divisibility of an int, and alignment of a pointer, by 16 are not told."""
+    CONSTEXPR = 4
+    """The value is a compile-time constant: ints and floats by value, all else by identity."""
+    FLOAT64 = 8
+    """A Python float is passed as 64 bits instead of 32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compiled kernel, ready to launch.
+
+    `launch_address` is a C function with `cuLaunchKernel`'s signature and `function_handle` its first argument.
+    `block` is in threads, `shared_bytes` the dynamic shared memory. `argument_indices` names, in the kernel's order,
+    which of the call's arguments (positional, then keywords in the call's order) are passed; each is passed by the
+    address of 8 little-endian bytes, so narrower integers and float32 read the low ones.
+
+    `context_address` (a C function like `cuCtxGetCurrent`, 0 to skip the check) must give `context_handle`, else the
+    call is a miss. `stream_callable(stream_argument)` gives the stream, 0 without one. `guards` are
+    `(namespace, name, value)`: a global that must still be bound to that object, else the call is a miss.
+    `launch_failed(code)` is called when the launch function returns a nonzero code; it should raise.
+    """
+
+    kernel: object
+    launch_address: int
+    function_handle: int
+    block: tuple[int, int, int]
+    shared_bytes: int
+    argument_indices: tuple[int, ...]
+    context_address: int = 0
+    context_handle: int = 0
+    stream_callable: Callable[[Any], int] | None = None
+    stream_argument: object = None
+    guards: tuple[tuple[dict[str, Any], str, object], ...] = ()
+    launch_failed: Callable[[int], object] = raise_launch_error
+
+
+Entry: TypeAlias = tuple[bytes, Variant, tuple[object, ...]]
+"""What the table stores per key: the native record, the variant, and owners of addresses in key and record."""
+
+
+@dataclass(slots=True)
+class TableState:
+    """The contents of a table, shared with its launchers. Every string in `parameters` is interned."""
+
+    miss: Miss
+    parameters: tuple[tuple[str, KeyFlag], ...]
+    variants: dict[bytes, Entry] = field(default_factory=dict)
+    tensor_types: list[type] = field(default_factory=list)
+
+
+class Backend(Protocol):
+    """One way to compute keys and launch."""
+
+    def add_tensor_type(self, tensor_type: type) -> None:
+        """Announces one more tensor type."""
+
+    def key(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[bytes, list[object]] | None:
+        """The key of a call and the objects whose addresses are in it; `None` for a call without a key."""
+
+    def entry(self, variant: Variant, references: list[object]) -> Entry:
+        """What the table stores for a variant."""
+
+    def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:
+        """A callable that launches on one grid."""

@@ -1,0 +1,249 @@
+"""From the arguments of a launch to the types, constants and facts that a kernel is compiled for.
+
+| argument | compiled as |
+|---|---|
+| int equal to 1 | the constant 1 |
+| int | `int32`, `int64` or `uint64`, the first that holds it; known to be divisible by 16 where it is |
+| bool | `int1` |
+| float | `float32` |
+| `None` | a constant |
+| array | pointer to its elements; known to be aligned to 16 bytes where it is |
+| tuple | a constant, where every element is one |
+| `constexpr`, function of the language, anything for a parameter annotated `constexpr` | a constant |
+
+A dtype as annotation forces the type and no value is told apart. NumPy's scalars (`numpy.int64(3)`, `numpy.float32(2)`)
+count as Python's; an array without dimensions is an array, hence a pointer, in NumPy as in every framework.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from glueball.drivers.arrays import DeviceArray, read_array
+from glueball.language.constexpr import constexpr
+from glueball.language.source import SourceFunction
+from glueball.runtime.constants import constant_key
+from glueball.runtime.parameters import ParameterRule
+from glueball.tile.ir import ArgumentFacts
+from glueball.tile.types import DTYPES, ScalarType, dtype, float32, int1, int32, int64, pointer_type, uint64
+
+ALIGNMENT = 16
+
+SpecializationKey: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument as the compiler sees it (`type`, `divisibility`) and as a launch passes it (`value`, `array`).
+
+    `value` is what the caller gave; `array` describes it where it is an array.
+    """
+
+    name: str
+    type: ScalarType | constexpr
+    divisibility: int = 1
+    value: Any = None
+    array: DeviceArray | None = None
+
+    @property
+    def number(self) -> bool | int | float:
+        """The value of a scalar as a Python number of the parameter's type."""
+        value = _plain_scalar(self.value)
+        if not isinstance(self.type, dtype) or self.type.is_bool():
+            return bool(value)
+        return float(value) if self.type.is_floating() else int(value)
+
+    @property
+    def key(self) -> object:
+        """What tells compiled kernels apart."""
+        if isinstance(self.type, constexpr):
+            return constant_key(self.type.value)
+        const = isinstance(self.type, pointer_type) and self.type.const
+        return (str(self.type), const, self.divisibility)
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """The arguments of one launch, in the order of the kernel's parameters."""
+
+    arguments: tuple[Argument, ...]
+
+    @property
+    def key(self) -> SpecializationKey:
+        """What tells compiled kernels apart."""
+        return tuple(argument.key for argument in self.arguments)
+
+    def without_values(self) -> Specialization:
+        """The same for the compiler, which must not keep arrays alive."""
+        return Specialization(tuple(replace(argument, value=None, array=None) for argument in self.arguments))
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """A type or a `constexpr` for every parameter."""
+        return {argument.name: argument.type for argument in self.arguments}
+
+    @property
+    def facts(self) -> dict[str, ArgumentFacts]:
+        """What is known of the values of run-time arguments."""
+        return {argument.name: ArgumentFacts(argument.divisibility) for argument in self.run_time}
+
+    @property
+    def run_time(self) -> tuple[Argument, ...]:
+        """The arguments that are passed at run time."""
+        return tuple(argument for argument in self.arguments if not isinstance(argument.type, constexpr))
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSpec:
+    """Stands for an argument where none is at hand: `ArgumentSpec(pointer_type(float32), divisibility=16)`.
+
+    `divisibility` is a power of two that divides the integer, or the address in bytes.
+    """
+
+    type: ScalarType
+    divisibility: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, dtype | pointer_type):
+            raise TypeError(f"an argument is described by an element or pointer type, not by {self.type!r}")
+        if self.divisibility < 1 or self.divisibility & (self.divisibility - 1):
+            raise ValueError(f"divisibility {self.divisibility} is not a power of two")
+
+
+def specialize(rules: Mapping[str, ParameterRule], bound: Mapping[str, Any]) -> Specialization:
+    """Specialises every bound argument; `TypeError` names the parameter whose argument cannot be one."""
+    return Specialization(tuple(specialize_argument(rule, bound[name]) for name, rule in rules.items()))
+
+
+def specialize_argument(rule: ParameterRule, value: Any) -> Argument:
+    """Specialises one argument by the table above."""
+    if isinstance(value, constexpr):
+        return _constant(rule, value.value)
+    if rule.is_constexpr or value is None or isinstance(value, SourceFunction):
+        return _constant(rule, value)
+    if isinstance(value, ArgumentSpec):
+        return Argument(rule.name, _forced(rule, value.type), value.divisibility)
+    number = _plain_scalar(value)
+    if isinstance(number, bool | int | float):
+        found = _number(rule, number) if rule.type is None else _forced_number(rule, number)
+        return found if isinstance(found.type, constexpr) else replace(found, value=value)
+    if isinstance(value, tuple):
+        return _tuple(rule, value)
+    array = read_array(value)
+    if array is None:
+        raise TypeError(
+            f"failed to specialize argument of type {type(value).__name__} for parameter `{rule.name}`: pass an array "
+            f"or a number, or annotate the parameter `constexpr`"
+        )
+    aligned = rule.specialize_alignment and array.pointer % ALIGNMENT == 0
+    pointer = _forced(rule, pointer_type(DTYPES[array.dtype], const=rule.is_const))
+    return Argument(rule.name, pointer, ALIGNMENT if aligned else 1, value, array)
+
+
+def _constant(rule: ParameterRule, value: Any) -> Argument:
+    value = _plain_scalar(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"parameter `{rule.name}`: a compile-time value must be hashable, and a {type(value).__name__} is not"
+        ) from None
+    return Argument(rule.name, constexpr(value))
+
+
+def _plain_scalar(value: Any) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    return value
+
+
+def _number(rule: ParameterRule, value: bool | int | float) -> Argument:
+    if isinstance(value, bool):
+        return Argument(rule.name, int1)
+    if isinstance(value, float):
+        return Argument(rule.name, float32)
+    if value == 1 and rule.specialize_value:
+        return Argument(rule.name, constexpr(1))
+    for candidate in (int32, int64, uint64):
+        if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
+            return Argument(rule.name, candidate, _divisibility(rule, value))
+    raise OverflowError(f"parameter `{rule.name}`: the integer {value} does not fit 64 bits")
+
+
+def _forced_number(rule: ParameterRule, value: bool | int | float) -> Argument:
+    forced = rule.type
+    if not isinstance(forced, dtype):
+        raise TypeError(f"parameter `{rule.name}` is annotated {forced} and takes an array, not {value!r}")
+    if forced.is_floating():
+        return Argument(rule.name, forced)
+    if isinstance(value, float):
+        raise TypeError(
+            f"parameter `{rule.name}` is annotated {forced.name} and takes an integer, not the float {value!r}"
+        )
+    if not forced.get_int_min_value() <= int(value) <= forced.get_int_max_value():
+        raise OverflowError(f"parameter `{rule.name}`: {value} does not fit the annotated {forced.name}")
+    if forced.is_bool():
+        return Argument(rule.name, forced)
+    return Argument(rule.name, forced, _divisibility(rule, int(value)))
+
+
+def _forced(rule: ParameterRule, found: ScalarType) -> ScalarType:
+    if rule.type is None:
+        return found
+    if rule.type.is_ptr() != found.is_ptr():
+        raise TypeError(f"parameter `{rule.name}` is annotated {rule.type} and cannot take a {found}")
+    return rule.type
+
+
+def _divisibility(rule: ParameterRule, value: int) -> int:
+    return ALIGNMENT if rule.specialize_alignment and value % ALIGNMENT == 0 else 1
+
+
+def _tuple(rule: ParameterRule, values: tuple[Any, ...]) -> Argument:
+    constants = []
+    for position, value in enumerate(values):
+        kind = specialize_argument(rule, value).type
+        if not isinstance(kind, constexpr):
+            raise TypeError(
+                f"parameter `{rule.name}`: element {position} of the tuple is known at run time only, which tuples "
+                f"cannot hold yet; annotate the parameter `constexpr` or pass the element by itself"
+            )
+        constants.append(kind.value)
+    fields = getattr(values, "_fields", None)
+    return Argument(rule.name, constexpr(tuple(constants) if fields is None else type(values)(*constants)))
+
+
+def scalar_value(argument: Argument) -> Any:
+    """A scalar argument as a NumPy scalar of the parameter's type."""
+    if not isinstance(argument.type, dtype):
+        raise TypeError(f"argument `{argument.name}` is compiled as a {argument.type} and takes an array, not a number")
+    return argument.type.numpy.type(argument.number)
+
+
+def fit_argument(compiled: Argument, value: Any) -> Argument:
+    """An argument for a kernel that is compiled already; `TypeError` where it is not of the kind compiled for."""
+    if isinstance(compiled.type, constexpr):
+        given = value.value if isinstance(value, constexpr) else _plain_scalar(value)
+        if constant_key(given) != constant_key(compiled.type.value):
+            raise TypeError(
+                f"argument `{compiled.name}` is compiled as the constant {compiled.type.value!r}, not {given!r}"
+            )
+        return compiled
+    found = specialize_argument(ParameterRule(compiled.name, type=compiled.type), value)
+    if isinstance(found.type, constexpr):
+        raise TypeError(f"argument `{compiled.name}` is compiled as {compiled.type}, and {value!r} was given")
+    element = compiled.type.element_ty if isinstance(compiled.type, pointer_type) else None
+    if found.array is not None and element is not None and DTYPES[found.array.dtype].itemsize != element.itemsize:
+        raise TypeError(
+            f"argument `{compiled.name}` is compiled as {compiled.type}, not for an array of {found.array.dtype}"
+        )
+    number = found.array.pointer if found.array is not None else found.number
+    if number % compiled.divisibility:
+        raise TypeError(
+            f"argument `{compiled.name}` is compiled as a multiple of {compiled.divisibility}, and {number} was given"
+        )
+    return replace(found, divisibility=compiled.divisibility)

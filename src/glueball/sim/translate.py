@@ -1,0 +1,343 @@
+"""Thread IR to Python: a kernel becomes one generator function with one call per instruction.
+
+Values are Python variables that hold arrays broadcastable to `[cta, warp, lane]`; a variable is deleted after its last
+use, so that large kernels stay small. Structured regions become Python's own `if` and `while`, with a mask of active
+threads. The generator yields a `Pause` before every blocking instruction and after every iteration of a `while`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glueball.errors import SimulationError
+from glueball.sim import masks
+from glueball.sim.poison import PoisonAnalysis, leaves_undefined
+from glueball.sim.scheduler import Pause
+from glueball.thread.conversion import NUMPY
+from glueball.thread.ir import Function, Instruction, Region, Value
+
+STRUCTURAL = ("if", "for", "while", "yield", "return")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A kernel as Python. `regions` gives, for each region, the indices of the instructions that stand in it."""
+
+    source: str
+    run: Callable[..., Generator[Pause, None, None]]
+    instructions: list[Instruction]
+    regions: list[list[int]]
+    shared_poison: bool
+
+
+def translate(function: Function) -> Translation:
+    """The translation of a function, made once for the instructions it has."""
+    instructions = list(function.body.walk())
+    known = function.executable
+    if not isinstance(known, Translation) or known.instructions != instructions:
+        known = function.executable = _Translator(function, instructions).translate()
+    return known
+
+
+class _Translator:
+    def __init__(self, function: Function, instructions: list[Instruction]) -> None:
+        self.function = function
+        self.instructions = instructions
+        self.numbers = {id(instruction): number for number, instruction in enumerate(instructions)}
+        self.poison = PoisonAnalysis(function, self.numbers)
+        self.names: dict[int, str] = {}
+        self.regions: list[list[int]] = []
+        self.lines: list[str] = []
+        self.depth = 1
+        self.namespace: dict[str, Any] = {
+            name: getattr(masks, name)
+            for name in ("NOBODY", "fork", "narrow", "merge", "keep", "merge_poison", "keep_poison", "join_poison")
+        }
+        self.namespace |= {name: getattr(masks, name) for name in ("masked_poison", "unloaded_poison")}
+        self.namespace |= {"READY": Pause.READY, "POLLING": Pause.POLLING}
+
+    def translate(self) -> Translation:
+        parameters = ", ".join(["m", *(self.name(parameter.value) for parameter in self.function.parameters)])
+        self.line("yield READY")
+        self.region(self.function.body, "None")
+        source = "\n".join([f"def kernel({parameters}):", *self.lines, ""])
+        exec(compile(source, f"<simulation of {self.function.name}>", "exec"), self.namespace)
+        return Translation(source, self.namespace["kernel"], self.instructions, self.regions, bool(self.poison.shared))
+
+    # Names
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"{' ' * self.depth}{text}")
+
+    def name(self, value: Value) -> str:
+        """The variable of a value, or the global that holds a constant."""
+        key = id(value)
+        if key not in self.names:
+            if value.constant is None:
+                self.names[key] = f"v{len(self.names)}"
+            else:
+                self.names[key] = f"c{len(self.names)}"
+                self.namespace[self.names[key]] = NUMPY[value.type].type(value.constant)
+        return self.names[key]
+
+    def poison_name(self, value: Value) -> str:
+        """The variable with a value's poison; `None` if it can have none."""
+        return f"p{self.name(value)}" if self.poison.of(value) else "None"
+
+    def constant(self, prefix: str, value: Any) -> str:
+        """A global that holds a Python object."""
+        name = f"{prefix}{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def poisons(self, values: Sequence[Value]) -> list[str]:
+        return [self.poison_name(value) for value in values]
+
+    def assign(self, targets: Sequence[Value], sources: Sequence[str], poisons: Sequence[str]) -> None:
+        """Assigns values and their poison, all at once."""
+        left = [self.name(target) for target in targets]
+        right = list(sources)
+        for target, poison in zip(targets, poisons, strict=True):
+            if self.poison.of(target):
+                left.append(self.poison_name(target))
+                right.append(poison)
+        if left:
+            self.line(f"{', '.join(left)} = {', '.join(right)}")
+
+    def forbid(self, value: Value, role: str, mask: Value | None = None) -> None:
+        """Reports poison in a value that an active thread uses."""
+        if origins := self.poison.of(value):
+            poison = self.poison_name(value)
+            where = self.constant("o", tuple(sorted(origins)))
+            guard = "" if mask is None else f", {self.name(mask)}"
+            self.line(f"if {poison} is not None: m.forbid({poison}, {where}, {role!r}{guard})")
+
+    # Regions
+
+    def region(self, region: Region, mask: str) -> Sequence[Value]:
+        """The instructions of a region, executed by the threads of a mask; what it yields."""
+        number = len(self.regions)
+        self.regions.append(
+            [self.numbers[id(each)] for each in region.instructions if each.record.name not in STRUCTURAL]
+        )
+        self.line(f"m.enter({mask}, {number})")
+        dying = _last_uses(region)
+        for instruction, values in zip(region.instructions, dying, strict=True):
+            match instruction.record.name:
+                case "yield":
+                    return instruction.operands
+                case "return":
+                    self.end(instruction, region)
+                    return ()
+                case "if" | "for" | "while" as name:
+                    self.line(f"m.at = {self.numbers[id(instruction)]}")
+                    {"if": self.branch, "for": self.loop, "while": self.spin}[name](instruction)
+                case _:
+                    self.instruction(instruction)
+            names = [self.name(value) for value in values]
+            names += [self.poison_name(value) for value in values if self.poison.of(value)]
+            if names:
+                self.line(f"del {', '.join(names)}")
+        return ()
+
+    def end(self, instruction: Instruction, region: Region) -> None:
+        if region is not self.function.body:
+            raise SimulationError("`return` inside an `if` or a loop cannot be simulated", instruction.location)
+
+    def branch(self, instruction: Instruction) -> None:
+        number, (condition,) = self.numbers[id(instruction)], instruction.operands
+        results = instruction.results
+        self.forbid(condition, "the condition of an `if`")
+        self.line(f"s{number} = m.active, m.active_warps")
+        self.line(f"f{number}, g{number} = fork(m.active, {self.name(condition)})")
+        taken: list[list[str]] = []
+        for mask, side, region in zip("fg", "xy", instruction.regions, strict=False):
+            names = [f"{side}{number}_{index}" for index in range(len(results))]
+            poisons = [f"p{name}" for name in names]
+            taken.append(names)
+            for name in (*names, *poisons):
+                self.line(f"{name} = None")
+            self.line(f"if {mask}{number} is not NOBODY:")
+            self.depth += 1
+            yielded = self.region(region, f"{mask}{number}")
+            for name, poison, value in zip(names, poisons, yielded, strict=True):
+                self.line(f"{name}, {poison} = {self.name(value)}, {self.poison_name(value)}")
+            self.depth -= 1
+        self.line(f"m.active, m.active_warps = s{number}")
+        if results:
+            choice = self.name(condition)
+            pairs = list(zip(*taken, strict=True))
+            self.assign(
+                results,
+                [f"merge({choice}, {then}, {other})" for then, other in pairs],
+                [f"merge_poison({choice}, p{then}, p{other})" for then, other in pairs],
+            )
+
+    def loop(self, instruction: Instruction) -> None:
+        number, (body,) = self.numbers[id(instruction)], instruction.regions
+        induction, *carried = body.arguments
+        lower, upper, step = instruction.operands[:3]
+        negative = bool(instruction.attributes.get("step_negative"))
+        for bound in (lower, upper, step):
+            self.forbid(bound, "a bound of a loop")
+        bounds = ", ".join(self.name(bound) for bound in (lower, upper, step))
+        self.line(f"s{number} = m.active, m.active_warps")
+        self.line(f"n{number}, e{number}, d{number} = m.loop({bounds}, {negative})")
+        self.copy(instruction.operands[3:], carried)
+        self.line("while True:")
+        self.depth += 1
+        self.line(f"g{number} = narrow(s{number}[0], n{number} {'>' if negative else '<'} e{number})")
+        self.line(f"if g{number} is NOBODY: break")
+        kind = self.constant("k", NUMPY[induction.type].type)
+        self.assign([induction], [f"{kind}(n{number})"], ["None"])
+        self.keep(number, self.region(body, f"g{number}"), carried)
+        self.line(f"n{number} = n{number} + d{number}")
+        self.depth -= 1
+        self.line(f"m.active, m.active_warps = s{number}")
+        self.copy(carried, instruction.results)
+
+    def spin(self, instruction: Instruction) -> None:
+        number, (condition, body) = self.numbers[id(instruction)], instruction.regions
+        results = instruction.results
+        self.line(f"s{number} = m.active, m.active_warps")
+        self.line(f"g{number} = s{number}[0]")
+        self.copy(instruction.operands, condition.arguments)
+        self.assign(results, ["None"] * len(results), ["None"] * len(results))
+        self.line("while True:")
+        self.depth += 1
+        goes_on, *values = self.region(condition, f"g{number}")
+        self.keep(number, values, results)
+        self.line(f"m.at = {number}")
+        self.forbid(goes_on, "the condition of a `while`")
+        self.line(f"g{number} = narrow(g{number}, {self.name(goes_on)})")
+        self.line(f"if g{number} is NOBODY: break")
+        self.copy(values, body.arguments)
+        self.copy(self.region(body, f"g{number}"), condition.arguments)
+        self.line("yield POLLING")
+        self.depth -= 1
+        self.line(f"m.active, m.active_warps = s{number}")
+
+    def copy(self, sources: Sequence[Value], targets: Sequence[Value]) -> None:
+        self.assign(targets, [self.name(source) for source in sources], self.poisons(sources))
+
+    def keep(self, number: int, sources: Sequence[Value], targets: Sequence[Value]) -> None:
+        """Assigns for the threads still in a loop."""
+        loop = f"g{number}, s{number}[0]"
+        pairs = list(zip(sources, targets, strict=True))
+        self.assign(
+            targets,
+            [f"keep({loop}, {self.name(new)}, {self.name(old)})" for new, old in pairs],
+            [f"keep_poison({loop}, {self.poison_name(new)}, {self.poison_name(old)})" for new, old in pairs],
+        )
+
+    # Instructions
+
+    def instruction(self, instruction: Instruction) -> None:
+        record, operands, results = instruction.record, instruction.operands, instruction.results
+        self.line(f"m.at = {self.numbers[id(instruction)]}")
+        self.before(instruction)
+        if record.blocking:
+            self.line("yield READY")
+        issue, attributes = self.constant("i", record.issue), self.constant("a", instruction.attributes)
+        call = f"{issue}({', '.join(['m', attributes, *(self.name(operand) for operand in operands)])})"
+        targets = ", ".join(self.name(result) for result in results)
+        self.line(f"{targets} = {call}" if results else call)
+        if any(self.poison.of(result) for result in results):
+            self.spread(instruction, issue)
+
+    def before(self, instruction: Instruction) -> None:
+        """What must not be poison, and the poison that the machine needs to know."""
+        name, operands = instruction.record.name, instruction.operands
+        mask = operands[1] if instruction.attributes.get("masked") else None
+        match name:
+            case "global_load" | "shared_load" | "global_store" | "shared_store":
+                if mask is not None:
+                    self.forbid(mask, "a mask")
+                self.forbid(operands[0], "an address", mask)
+                values = operands[1 if mask is None else 2 :]
+                if name == "global_store":
+                    for value in values:
+                        self.forbid(value, "a stored value", mask)
+                elif name == "shared_store" and any(self.poison.of(value) for value in values):
+                    self.line(f"m.poison = ({', '.join(self.poisons(values))},)")
+            case "copy_async":
+                mask = operands[2] if len(operands) > 2 else None
+                if mask is not None:
+                    self.forbid(mask, "a mask")
+                for operand in operands[:2]:
+                    self.forbid(operand, "an address", mask)
+            case "shuffle":
+                self.forbid(operands[1], "the lane of a shuffle")
+            case _:
+                if any(self.poison.of(operand) for operand in operands):
+                    self.line(f"m.ignored = join_poison({', '.join(self.poisons(operands))})")
+
+    def spread(self, instruction: Instruction, issue: str) -> None:
+        """The poison of the results."""
+        operands, results = instruction.operands, instruction.results
+        targets = self.poisons(results)
+        match instruction.record.name:
+            case "global_load" | "shared_load":
+                self.spread_load(instruction, targets)
+            case "select":
+                condition, left, right = operands
+                choice = f"merge_poison({self.name(condition)}, {self.poison_name(left)}, {self.poison_name(right)})"
+                own = self.poison_name(condition)
+                self.line(f"{targets[0]} = {choice if own == 'None' else f'join_poison({own}, {choice})'}")
+            case "shuffle":
+                poison, lane = self.poison_name(operands[0]), self.name(operands[1])
+                self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, None, {poison}, {lane})")
+            case _:
+                self.line(f"{' = '.join(targets)} = join_poison({', '.join(self.poisons(operands))})")
+                self.line("m.ignored = None")
+
+    def spread_load(self, instruction: Instruction, targets: Sequence[str]) -> None:
+        operands, attributes = instruction.operands, instruction.attributes
+        shared = instruction.record.name == "shared_load" and bool(self.poison.shared)
+        if shared:
+            self.line(f"{', '.join(targets)}, = m.poison")
+        if leaves_undefined(instruction):
+            mask = self.name(operands[1])
+            self.line(f"u = unloaded_poison({mask})")
+            for target in targets:
+                self.line(f"{target} = {f'join_poison({target}, u)' if shared else 'u'}")
+        elif attributes.get("masked"):
+            mask = self.name(operands[1])
+            for target, other in zip(targets, operands[2:], strict=True):
+                if target != "None":
+                    loaded = target if shared else "None"
+                    self.line(f"{target} = merge_poison({mask}, {loaded}, {self.poison_name(other)})")
+
+
+def _last_uses(region: Region) -> list[list[Value]]:
+    """For each instruction of a region, the values made in the region that nothing after it uses."""
+    made = {id(value): value for each in region.instructions for value in each.results}
+    last: dict[int, int] = {}
+    for place, instruction in enumerate(region.instructions):
+        for value in instruction.results:
+            last[id(value)] = place
+        for value in _used(instruction):
+            if id(value) in made:
+                last[id(value)] = place
+    dying: list[list[Value]] = [[] for _ in region.instructions]
+    for key, place in last.items():
+        dying[place].append(made[key])
+    return dying
+
+
+def _used(instruction: Instruction) -> set[Value]:
+    """Values that an instruction and its regions use."""
+    used = set(instruction.operands)
+    for region in instruction.regions:
+        for each in region.walk():
+            used.update(each.operands)
+    return used
+
+
+def as_argument(kind: str, value: Any) -> Any:
+    """A scalar argument as a register of a type."""
+    return NUMPY[kind].type(np.asarray(value).astype(NUMPY[kind]))

@@ -1,0 +1,1 @@
+"""The thread IR and the table of instructions: what one thread does, for code generation and simulator alike."""

@@ -1,0 +1,1 @@
+"""Instructions that only NVIDIA targets have."""

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from glueball.errors import LayoutError
+from glueball.layouts import (
+    BlockedLayout,
+    LinearLayout,
+    Nothing,
+    RegisterPermutation,
+    SharedRoundTrip,
+    Shuffles,
+    SliceLayout,
+    plan_conversion,
+)
+from tests.layouts.plan_machine import count_wavefronts, holdings, run
+from tests.layouts.strategies import conversions
+
+PLENTY = 1 << 22
+
+
+def plan(source, destination, shape, element_bits=32, **options):
+    options = {"shared_bytes": PLENTY} | options
+    return plan_conversion(source.linear(shape), destination.linear(shape), element_bits, **options)
+
+
+def check(found, source, destination):
+    assert np.array_equal(run(found, source), holdings(destination))
+    if isinstance(found, SharedRoundTrip):
+        for access in (found.write, found.read):
+            assert access.vector * found.element_bytes <= 16
+            for total, ideal in count_wavefronts(access, found.element_bytes, 32):
+                assert total == access.wavefronts == ideal
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(conversions(), st.sampled_from([8, 16, 32, 64]))
+def test_every_plan_puts_every_element_in_its_place(pair, element_bits):
+    source, destination = pair
+    check(plan_conversion(source, destination, element_bits, shared_bytes=PLENTY), source, destination)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(conversions(), st.sampled_from([8, 16, 32, 64]))
+def test_shared_memory_is_avoided_where_there_is_none(pair, element_bits):
+    source, destination = pair
+    try:
+        found = plan_conversion(source, destination, element_bits, shared_bytes=0)
+    except LayoutError as error:
+        assert "0 are available" in str(error)
+    else:
+        assert found.shared_bytes == 0
+        check(found, source, destination)
+
+
+def test_equal_layouts_need_nothing():
+    layout = BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    found = plan(layout, layout, [64, 64])
+    assert isinstance(found, Nothing)
+    assert found.is_trivial
+
+
+def test_renamed_registers_are_free():
+    source = BlockedLayout([2, 2], [8, 4], [2, 2], [1, 0]).linear([64, 64])
+    bases = source.bases
+    shuffled = LinearLayout.from_bases(bases | {"register": bases["register"][::-1]}, source.shape)
+    found = plan_conversion(source, shuffled, 32, shared_bytes=PLENTY)
+    assert isinstance(found, RegisterPermutation)
+    assert found.is_trivial
+    assert found.issue_slots == 0
+    check(found, source, shuffled)
+
+
+def test_copies_in_registers_are_free():
+    source = BlockedLayout([1], [32], [4], [0]).linear([512])
+    bases = source.bases
+    copied = LinearLayout.from_bases(bases | {"register": [[256], [0], [128]]}, source.shape)
+    for one, other in ((source, copied), (copied, source)):
+        found = plan_conversion(one, other, 32, shared_bytes=PLENTY)
+        assert isinstance(found, RegisterPermutation)
+        check(found, one, other)
+
+
+def test_swap_of_a_register_and_a_lane_bit_keeps_half_the_values_at_home():
+    lanes = [[2], [4], [8], [16], [32]]
+    source = LinearLayout.from_bases({"register": [[1]], "lane": lanes, "warp": [], "block": []}, [64])
+    destination = LinearLayout.from_bases({"register": [[2]], "lane": [[1], *lanes[1:]], "warp": [], "block": []}, [64])
+    found = plan_conversion(source, destination, 32, shared_bytes=PLENTY)
+    assert isinstance(found, Shuffles)
+    assert found.shuffles == 1
+    assert [step.is_move for step in found.moves.rounds] == [True, False]
+    assert not found.is_trivial
+    assert plan_conversion(source, destination, 64, shared_bytes=PLENTY).shuffles == 2
+    check(found, source, destination)
+
+
+def test_values_that_every_thread_holds_are_selected_not_shuffled():
+    source = LinearLayout.from_bases({"register": [[1], [2]], "lane": [[0]] * 5, "warp": [[0], [0]], "block": []}, [4])
+    destination = LinearLayout.from_bases(
+        {"register": [], "lane": [[0], [1], [0], [0], [0]], "warp": [[0], [2]], "block": []}, [4]
+    )
+    found = plan_conversion(source, destination, 32, shared_bytes=PLENTY)
+    assert isinstance(found, Shuffles)
+    assert (found.shuffles, found.selects) == (0, 3)
+    check(found, source, destination)
+
+
+def test_narrow_values_share_a_shuffle():
+    source = LinearLayout.from_bases(
+        {"register": [[32], [64]], "lane": [[1], [2], [4], [8], [16]], "warp": [], "block": []}, [128]
+    )
+    rotated = LinearLayout.from_bases(
+        {"register": [[32], [64]], "lane": [[2], [4], [8], [16], [1]], "warp": [], "block": []}, [128]
+    )
+    counts = []
+    for bits in (8, 16, 32, 64):
+        found = plan_conversion(source, rotated, bits, shared_bytes=PLENTY)
+        check(found, source, rotated)
+        counts.append(found.shuffles)
+    assert counts == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize("element_bits", [8, 16, 32, 64])
+def test_opposite_layouts_meet_in_shared_memory_without_conflicts(element_bits):
+    rows = BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    columns = BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
+    found = plan(rows, columns, [128, 128], element_bits)
+    assert isinstance(found, SharedRoundTrip)
+    element_bytes = element_bits // 8
+    assert found.shared_bytes == 128 * 128 * element_bytes
+    assert found.write_vector == found.read_vector == 16 // element_bytes
+    # 128 elements of each of 32 lanes, 128 bytes a wavefront: nothing is lost to conflicts.
+    assert found.wavefronts_write == found.wavefronts_read == 128 * 32 * element_bytes // 128
+
+
+def test_one_sided_vectors():
+    rows = BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0])
+    columns = BlockedLayout([4, 1], [32, 1], [1, 4], [0, 1])
+    found = plan(rows, columns, [128, 128])
+    assert {found.write_vector, found.read_vector} == {1, 4}
+    assert found.wavefronts_write == found.wavefronts_read == 128
+
+
+def test_replicated_elements_are_written_once():
+    parent = BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    found = plan(SliceLayout(1, parent), SliceLayout(0, parent), [64])
+    assert isinstance(found, SharedRoundTrip)
+    assert found.write.idle_lanes == 0b00111
+    assert found.write.idle_warps == 0
+    assert found.shared_bytes == 256
+    check(found, SliceLayout(1, parent).linear([64]), SliceLayout(0, parent).linear([64]))
+
+
+def test_ctas_convert_their_own_parts():
+    source = BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], [[1, 0]])
+    destination = BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], [[1, 0]])
+    found = plan(source, destination, [64, 64])
+    assert isinstance(found, SharedRoundTrip)
+    assert found.shared_bytes == 32 * 64 * 4
+    check(found, source.linear([64, 64]), destination.linear([64, 64]))
+    with pytest.raises(LayoutError, match="between CTAs"):
+        plan(source, BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], [[0, 1]]), [64, 64])
+
+
+def test_a_tile_that_does_not_fit_is_an_error_with_the_numbers():
+    rows = BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    columns = BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
+    with pytest.raises(LayoutError, match=r"takes 65536 bytes .* 49152 are available"):
+        plan(rows, columns, [128, 128], shared_bytes=49152)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (BlockedLayout([1], [64], [4], [0]), "lanes in a warp"),
+        (BlockedLayout([1], [32], [8], [0]), "8 warps"),
+        (BlockedLayout([1], [32], [4], [0], [[1]]), "2 CTAs"),
+    ],
+)
+def test_layouts_of_different_machines_do_not_convert(other, message):
+    with pytest.raises(LayoutError, match=message):
+        plan(BlockedLayout([1], [32], [4], [0]), other, [1024])
+
+
+def test_shapes_must_agree():
+    layout = BlockedLayout([1], [32], [4], [0])
+    with pytest.raises(LayoutError, match="cannot convert a tensor"):
+        plan_conversion(layout.linear([128]), layout.linear([256]), 32, shared_bytes=PLENTY)
+
+
+def test_plans_describe_themselves():
+    rows = BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    columns = BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
+    text = plan(rows, columns, [128, 128]).describe()
+    assert text == (
+        "through 65536 bytes of shared memory: 32 writes of 16 bytes a thread in 128 wavefronts a warp, "
+        "32 reads of 16 bytes a thread in 128 wavefronts a warp"
+    )

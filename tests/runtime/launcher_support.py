@@ -1,0 +1,137 @@
+"""A launch function that records, and a table around it."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from glueball.runtime.launcher import Variant, VariantTable
+from glueball.runtime.launcher_native import native_supported
+
+LAUNCH_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *(ctypes.c_uint,) * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
+CONTEXT_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+
+FLOAT32 = object()
+FLOAT16 = object()
+
+
+class Tensor:
+    """As much of a torch tensor as the launcher reads."""
+
+    def __init__(self, address: Any = 0x7F0000001000, dtype: object = FLOAT32, device: Any = 0) -> None:
+        self.address = address
+        self.dtype = dtype
+        self.device = device
+
+    def data_ptr(self) -> Any:
+        if isinstance(self.address, Exception):
+            raise self.address
+        return self.address
+
+    def get_device(self) -> Any:
+        if isinstance(self.device, Exception):
+            raise self.device
+        return self.device
+
+
+class OtherTensor(Tensor):
+    pass
+
+
+@dataclass
+class Driver:
+    """A launch function and a context that tests can look into."""
+
+    argument_count: int = 0
+    result: int = 0
+    context: int = 0xC0
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._launch = LAUNCH_TYPE(self._record)
+        self._context = CONTEXT_TYPE(self._give_context)
+
+    def _record(self, function: Any, *rest: Any) -> int:
+        *numbers, stream, pointers, extra = rest
+        raw = [ctypes.string_at(pointers[index], 8) for index in range(self.argument_count)]
+        self.calls.append((function, tuple(numbers), stream, raw, extra))
+        return self.result
+
+    def _give_context(self, slot: Any) -> int:
+        slot[0] = self.context
+        return 0
+
+    @property
+    def launch_address(self) -> int:
+        return ctypes.cast(self._launch, ctypes.c_void_p).value or 0
+
+    @property
+    def context_address(self) -> int:
+        return ctypes.cast(self._context, ctypes.c_void_p).value or 0
+
+
+class Kernel:
+    """What a launch returns."""
+
+
+class Runtime:
+    """A table whose misses add a variant that passes `passed` (all arguments when left out)."""
+
+    def __init__(
+        self, native: bool, parameters: Any = (), passed: tuple[int, ...] | None = None, **variant: Any
+    ) -> None:
+        self.driver = Driver()
+        self.misses: list[tuple[Any, ...]] = []
+        self.kernels: list[Kernel] = []
+        self.passed = passed
+        self.variant = variant
+        self.table = VariantTable(self.miss, parameters, native=native)
+        self.table.register_tensor_type(Tensor)
+        self.launch = self.table.launcher((2, 3, 4))
+
+    def miss(self, grid: Any, arguments: Any, keywords: Any) -> object:
+        self.misses.append((grid, arguments, keywords))
+        passed = tuple(range(len(arguments) + len(keywords))) if self.passed is None else self.passed
+        kernel = Kernel()
+        self.kernels.append(kernel)
+        self.driver.argument_count = len(passed)
+        options = {"block": (128, 1, 1), "shared_bytes": 1024, "function_handle": 0xF00} | self.variant
+        self.table.add(
+            Variant(kernel, self.driver.launch_address, argument_indices=passed, **options), arguments, keywords
+        )
+        return "missed"
+
+    def hits(self, *arguments: Any, **keywords: Any) -> bool:
+        before = len(self.misses)
+        result = self.launch(*arguments, **keywords)
+        if len(self.misses) == before:
+            assert isinstance(result, Kernel)
+            return True
+        assert result == "missed"
+        return False
+
+    def raw(self, *arguments: Any, **keywords: Any) -> list[bytes]:
+        """The bytes the driver got for a call, after a first one to compile."""
+        self.launch(*arguments, **keywords)
+        assert self.hits(*arguments, **keywords)
+        raw: list[bytes] = self.driver.calls[-1][3]
+        return raw
+
+
+MODES = [
+    pytest.param(True, id="native", marks=pytest.mark.skipif(not native_supported(), reason="no native launcher here")),
+    pytest.param(False, id="portable"),
+]
+
+
+each_launcher = pytest.mark.parametrize("native", MODES)
