@@ -35,12 +35,10 @@ def one_dimensional() -> Iterator[Candidate]:
 def opposite() -> Iterator[Candidate]:
     """Transposing copies of at most 64 elements a thread."""
     extents = (32, 64, 128, 256)
-    for x_block, y_block, warps, vector, cache in itertools.product(
-        extents, extents, (4, 8, 16), (1, 2, 4), ("", ".cg")
-    ):
-        if 4 <= x_block * y_block // (32 * warps) <= 64 and min(x_block, y_block) >= 32:
-            name = f"opposite {x_block}x{y_block} warps={warps} vector={vector} cache={cache or '-'}"
-            yield name, launch_converting(x_block, y_block, warps, vector, cache)
+    for x_block, y_block, warps, vector in itertools.product(extents, extents, (4, 8, 16), (1, 2, 4)):
+        if 4 <= x_block * y_block // (32 * warps) <= 64:
+            name = f"opposite {x_block}x{y_block} warps={warps} vector={vector}"
+            yield name, launch_converting(x_block, y_block, warps, vector)
 
 
 def every_other_row() -> Iterator[Candidate]:

@@ -9,20 +9,32 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from glueball.layouts import BlockedLayout, svg
+from glueball.layouts import BlockedLayout, SliceLayout, SwizzledSharedLayout, svg
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
-SHAPE = (8, 16)
-PICTURES = {
-    "rows": BlockedLayout([1, 2], [4, 8], [2, 1], [1, 0]),
-    "columns": BlockedLayout([2, 1], [4, 8], [1, 2], [0, 1]),
-}
-"""Two ways in which two warps of 32 lanes share a tile of 8 x 16: neighbours along a row, neighbours along a column."""
+ROWS = BlockedLayout([1, 2], [4, 8], [2, 1], [1, 0])
+COLUMNS = BlockedLayout([2, 1], [4, 8], [1, 2], [0, 1])
+WARP = BlockedLayout([1, 2], [4, 8], [1, 1], [1, 0])
+DENSE = SwizzledSharedLayout(1, 1, 1, [1, 0])
+SWIZZLED = SwizzledSharedLayout(1, 1, 8, [1, 0])
+FEW_BANKS = 8
+"""Pictures of shared memory are drawn with eight banks, so that a row of all banks fits a page."""
 
 
 def draw() -> dict[Path, str]:
     """Give the text of every picture by its path."""
-    return {FOLDER / f"{name}.svg": svg(layout, SHAPE, color_by="warp") for name, layout in PICTURES.items()}
+    pictures = {
+        "rows": svg(ROWS, [8, 16]),
+        "columns": svg(COLUMNS, [8, 16]),
+        "one-warp": svg(WARP, [4, 16], color_by="lane"),
+        "one-warp-hardware": svg(BlockedLayout([1, 2], [2, 4], [1, 1], [1, 0]), [4, 8], view="hardware"),
+        "repeated": svg(ROWS, [8, 32]),
+        "replicated": svg(ROWS, [4, 16]),
+        "slice": svg(SliceLayout(1, ROWS), [8]),
+        "dense": svg(DENSE, [8, 8], banks=FEW_BANKS),
+        "swizzled": svg(SWIZZLED, [8, 8], banks=FEW_BANKS),
+    }
+    return {FOLDER / f"{name}.svg": text for name, text in pictures.items()}
 
 
 def main(arguments: list[str]) -> int:

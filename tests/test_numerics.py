@@ -275,3 +275,11 @@ def test_scalars_are_accepted():
     assert int(numerics.divide(np.int32(-7), np.int32(2))) == -3
     assert int(numerics.remainder(np.int32(-7), np.int32(2))) == -1
     assert float(numerics.round_float(np.float32(1 + 2**-9), numerics.BFLOAT16)) == 1.0
+
+
+def test_an_infinite_addend_outweighs_a_product_that_overflows():
+    x, y = np.array([1e300, 1e300, 1e300, np.inf]), np.array([1e300, -1e300, 1e300, 1.0])
+    z = np.array([-np.inf, np.inf, np.nan, -np.inf])
+    with np.errstate(all="ignore"):
+        result = numerics.fused_multiply_add(x, y, z)
+    np.testing.assert_array_equal(result, [-np.inf, np.inf, np.nan, np.nan])

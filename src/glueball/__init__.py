@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glueball import errors, knobs, language, targets
-    from glueball.language.function import ConstexprFunction, constexpr_function
+    from glueball.language.aggregate import aggregate
+    from glueball.language.function import ConstexprFunction, constexpr_function, must_use_result
     from glueball.runtime.compile_only import compile_only
     from glueball.runtime.host_functions import cdiv, next_power_of_2
     from glueball.runtime.jit import JITFunction, jit
@@ -39,17 +40,21 @@ _HOMES = {
     "cdiv": "glueball.runtime.host_functions",
     "next_power_of_2": "glueball.runtime.host_functions",
     "constexpr_function": "glueball.language.function",
+    "aggregate": "glueball.language.aggregate",
+    "must_use_result": "glueball.language.function",
     "ConstexprFunction": "glueball.language.function",
 }
 _MODULES = ("errors", "knobs", "language", "targets")
 _NOT_YET = (
-    "Config", "aggregate", "amd", "autotune", "heuristics", "must_use_result", "nvidia", "set_allocator", "testing",
+    "Config", "amd", "autotune", "heuristics", "nvidia", "set_allocator", "testing",
     "tools",
 )  # fmt: skip
 
 __all__ = [
     # kernels
     "CompiledKernel", "JITFunction", "jit", "compile_only", "ArgumentSpec",
+    # records, and functions whose result must be used
+    "aggregate", "must_use_result",
     # compile-time functions
     "ConstexprFunction", "constexpr_function", "cdiv", "next_power_of_2",
     # modules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from glueball.location import SourceLocation
@@ -119,11 +120,23 @@ class AsynchronousAccessError(SimulationError):
 
 
 class IntegerOverflowError(SimulationError, OverflowError):
-    """Signed index arithmetic that feeds an address wrapped around."""
+    """Signed index arithmetic wrapped around, and an active thread used what came of it."""
+
+
+class DeviceAssertionError(SimulationError, AssertionError):
+    """A `device_assert` whose condition is false, in a kernel compiled with `debug`."""
 
 
 class DeadlockError(SimulationError):
     """Every running context waits for something nobody will do."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that names the known name closest to an unknown one; nothing where none is close."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), 1, 0.75)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def render(message: str, location: SourceLocation | None) -> str:

@@ -84,7 +84,14 @@ ISOLATE_CODEGEN = Knob(
     "run LLVM in a child process, which may abort safely",
 )
 ALWAYS_COMPILE = Knob("always_compile", "GLUEBALL_ALWAYS_COMPILE", _boolean, False, "ignore the disk cache")
+LAUNCH_GRAPH = Knob(
+    "launch_graph",
+    "GLUEBALL_LAUNCH_GRAPH",
+    _boolean,
+    True,
+    "repeat launches on a GPU through graphs, which takes less host time",
+)
 
 KNOBS: tuple[Knob[Path | None] | Knob[str | None] | Knob[bool], ...] = (
-    CACHE_DIR, EXECUTOR, TARGET, DUMP, VERIFY, ISOLATE_CODEGEN, ALWAYS_COMPILE,
+    CACHE_DIR, EXECUTOR, TARGET, DUMP, VERIFY, ISOLATE_CODEGEN, ALWAYS_COMPILE, LAUNCH_GRAPH,
 )  # fmt: skip

@@ -6,6 +6,7 @@ result is defined, its bits are not: any NaN equals any NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,9 @@ _LARGEST = {
     FLOAT8_E4M3FNUZ: np.float32(240),
 }
 _NARROW = (np.dtype(np.float16), BFLOAT16, *FLOAT8)
+_FLOAT8_WITHOUT_NEGATIVE_ZERO = (FLOAT8_E5M2FNUZ, FLOAT8_E4M3FNUZ)
+_FACTOR_E4M3B15 = np.float32(2.0**112)
+_LARGEST_E4M3B15 = 1.875
 _quiet = np.errstate(all="ignore")
 
 
@@ -109,6 +113,16 @@ def rounding_once(function: Callable[..., Array]) -> Callable[..., Array]:
     return apply
 
 
+def choosing(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of float32 or float64 arrays that gives one of its operands, as one of every float type."""
+
+    @_quiet
+    def apply(*operands: Array) -> Array:
+        return np.asarray(function(*map(widen, operands))).astype(np.asarray(operands[0]).dtype)
+
+    return apply
+
+
 @_quiet
 def round_float(x: Array, dtype: np.dtype[Any], rounding: str = "nearest") -> Array:
     """Any float type to any other: exact, or rounded once.
@@ -138,7 +152,7 @@ def _toward_zero(exact: Array, nearest: Array) -> Array:
     up = np.abs(nearest.astype(exact.dtype)) > np.abs(exact)
     bits = nearest.view(f"u{nearest.dtype.itemsize}")
     down: Array = bits - up.astype(bits.dtype)
-    if nearest.dtype in (FLOAT8_E5M2FNUZ, FLOAT8_E4M3FNUZ):
+    if nearest.dtype in _FLOAT8_WITHOUT_NEGATIVE_ZERO:
         # These have no negative zero: its bits are the NaN.
         down = np.where(up & (down == 0x80), bits.dtype.type(0), down)
     return down.view(nearest.dtype)
@@ -178,3 +192,123 @@ def integer_to_float(x: Array, dtype: np.dtype[Any]) -> Array:
         large = (x >= 1 << 53) | ((x <= -(1 << 53)) if x.dtype.kind == "i" else np.zeros(x.shape, bool))
         x = np.where(large, folded, x)
     return round_float(x.astype(np.float64), dtype)
+
+
+def decode_e4m3b15(codes: Array) -> Array:
+    """Codes of the 8-bit float of 4 exponent bits and bias 15 as float32; every code is a finite number."""
+    codes = np.asarray(codes).view(np.uint8).astype(np.uint32)
+    magnitude = ((codes & 0x7F) << 20).view(np.float32) * _FACTOR_E4M3B15
+    return np.where(codes & 0x80, -magnitude, magnitude)
+
+
+@_quiet
+def encode_e4m3b15(x: Array, rounding: str = "nearest") -> Array:
+    """Any float type to codes of that float, rounded once; it saturates at 1.875, which is also what NaN gives."""
+    wide = widen(x).astype(np.float64)
+    magnitude = np.fmin(np.abs(wide), _LARGEST_E4M3B15)
+    exponent = np.where(magnitude == 0, -14, np.maximum(np.frexp(magnitude)[1] - 1, -14))
+    steps = np.ldexp(magnitude, 3 - exponent)
+    whole = np.rint(steps) if rounding == "nearest" else np.trunc(steps)
+    # One step beyond the last mantissa is the first of the next exponent, also in the bits.
+    codes = np.minimum((exponent + 14) * 8 + whole, 0x7F).astype(np.uint8)
+    negative: Array = np.signbit(wide) & ~np.isnan(wide)
+    return np.asarray(codes | np.where(negative, np.uint8(0x80), np.uint8(0)))
+
+
+@_quiet
+def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
+    """`x * y + z` rounded once, of operands of one float type."""
+    x, y, z = np.broadcast_arrays(x, y, z)
+    if x.dtype == np.float64:
+        return _fused_float64(x, y, z)
+    wide = [widen(operand).astype(np.float64) for operand in (x, y, z)]
+    return round_float(odd_sum(wide[0] * wide[1], wide[2]), x.dtype)
+
+
+def _two_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """The rounded sum of two float64, and what rounding lost, exactly."""
+    total = x + y
+    of_y = total - x
+    return total, (x - (total - of_y)) + (y - of_y)
+
+
+def _two_product(x: Array, y: Array) -> tuple[Array, Array]:
+    """The rounded product of two float64, and what rounding lost, where nothing under- or overflows."""
+    product = x * y
+    parts = []
+    for factor in (x, y):
+        scaled = factor * 134217729.0
+        high = scaled - (scaled - factor)
+        parts.append((high, factor - high))
+    (x_high, x_low), (y_high, y_low) = parts
+    lost = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, lost
+
+
+def odd_sum(x: Array, y: Array) -> Array:
+    """The sum of two float64, made odd where it is inexact, so that rounding to fewer bits rounds as if once."""
+    total, lost = _two_sum(x, y)
+    bits = total.view(np.int64)
+    even = (bits & 1) == 0
+    inexact = (lost != 0) & np.isfinite(total) & even
+    toward = np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))
+    return np.where(inexact, bits + toward, bits).view(np.float64)
+
+
+_SAFE_LEAST, _SAFE_GREATEST = 2.0**-400, 2.0**400
+
+
+def _fused_float64(x: Array, y: Array, z: Array) -> Array:
+    """Boldo and Melquiond's algorithm where no step under- or overflows, whole numbers where one might."""
+    safe = np.ones(x.shape, bool)
+    for operand in (x, y, z):
+        magnitude = np.abs(operand)
+        safe &= ((magnitude > _SAFE_LEAST) & (magnitude < _SAFE_GREATEST)) | (operand == 0)
+    high, low = _two_product(x, y)
+    total, lost = _two_sum(z, low)
+    first, second = _two_sum(high, total)
+    result = np.asarray(first + odd_sum(lost, second))
+    # Where a factor is zero or something is not finite, one rounding is all there is.
+    plain = (x == 0) | (y == 0) | (z == 0) & safe | ~(np.isfinite(x) & np.isfinite(y) & np.isfinite(z))
+    # An infinite addend is the result of any finite product, also of one that would overflow.
+    addend_rules = np.isfinite(x) & np.isfinite(y) & ~np.isfinite(z)
+    result = np.where(plain, np.where(addend_rules, z, x * y + z), result)
+    rare = ~(safe | plain)
+    if rare.any():
+        exact = [_fused_exactly(*map(float, operands)) for operands in zip(x[rare], y[rare], z[rare], strict=True)]
+        result[rare] = exact
+    return result
+
+
+def _fused_exactly(x: float, y: float, z: float) -> float:
+    """`x * y + z` of finite numbers in rational arithmetic."""
+    from fractions import Fraction
+
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return x * y + z
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def high_product(x: Array, y: Array) -> Array:
+    """The upper half of the product of two 32-bit or 64-bit integers of one type."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.itemsize == 4:
+        wide = np.dtype("int64" if x.dtype.kind == "i" else "uint64")
+        return (x.astype(wide) * y.astype(wide) >> 32).astype(x.dtype)
+    unsigned = _high_unsigned(x.view(np.uint64), y.view(np.uint64))
+    if x.dtype.kind == "u":
+        return unsigned
+    zero = np.int64(0)
+    return unsigned.view(np.int64) - np.where(x < 0, y, zero) - np.where(y < 0, x, zero)
+
+
+def _high_unsigned(x: Array, y: Array) -> Array:
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x_high, x_low, y_high, y_low = x >> half, x & low, y >> half, y & low
+    middle = x_high * y_low + (x_low * y_low >> half)
+    other = x_low * y_high + (middle & low)
+    return np.asarray(x_high * y_high + (middle >> half) + (other >> half))

@@ -42,7 +42,7 @@ def _nvidia(name: str, shared_bytes: int, generation: int, *features: str) -> Ta
         registers_per_thread=255,
         threads_per_block=1024,
         generation=generation,
-        features=frozenset(("async_copy", *features)),
+        features=frozenset(("async_copy", "load_matrix", *features)),
     )
 
 
@@ -64,9 +64,9 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         _nvidia("sm_80", 166912, 80),
-        _nvidia("sm_90a", 232448, 90, "cluster", "bulk_copy"),
-        _nvidia("sm_100a", 232448, 100, "cluster", "bulk_copy"),
-        _nvidia("sm_120a", 101376, 120, "bulk_copy"),
+        _nvidia("sm_90a", 232448, 90, "cluster", "bulk_copy", "store_matrix", "float8_pairs", "bfloat16_fma"),
+        _nvidia("sm_100a", 232448, 100, "cluster", "bulk_copy", "store_matrix", "float8_pairs", "bfloat16_fma"),
+        _nvidia("sm_120a", 101376, 120, "bulk_copy", "store_matrix", "float8_pairs", "bfloat16_fma"),
         _amd("gfx942", 64, 65536, 32, 942),
         _amd("gfx950", 64, 163840, 64, 950),
         _amd("gfx1250", 32, 327680, 64, 1250),

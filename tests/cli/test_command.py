@@ -40,7 +40,7 @@ def test_the_entry_point_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsy
 def test_help_names_the_subcommands() -> None:
     result = CliRunner().invoke(commands, ["--help"])
     assert result.exit_code == 0
-    for name in ("tour", "explain", "doctor"):
+    for name in ("tour", "explain", "layout", "tensor-layout", "doctor"):
         assert re.search(rf"^  {name} ", result.stdout, re.MULTILINE)
         assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
 

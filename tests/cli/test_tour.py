@@ -31,11 +31,11 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
 def test_every_rung_is_counted_as_predicted_and_verified(target: str) -> None:
     result = CliRunner().invoke(
-        commands, ["tour", "--json", "--size", "128x128", "--executor", "sim", "--target", target]
+        commands, ["tour", "--json", "--size", "128x256", "--executor", "sim", "--target", target]
     )
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    assert (data["executor"], data["target"], data["rows"], data["columns"]) == ("sim", target, 128, 128)
+    assert (data["executor"], data["target"], data["rows"], data["columns"]) == ("sim", target, 128, 256)
     assert data["verified"] is True
     assert [rung["rung"] for rung in data["rungs"]] == [rung.name for rung in RUNGS]
     for rung in data["rungs"]:

@@ -11,8 +11,9 @@ from glueball import codegen
 from glueball.errors import TargetError
 from glueball.targets import TARGETS, Target
 from glueball.thread.builder import Builder
+from glueball.thread.float8 import FORMATS, PAIRED
 from glueball.thread.ir import BITS, Value
-from glueball.thread.nvidia import asynchronous_copy
+from glueball.thread.nvidia import asynchronous_copy, matrix_moves
 from glueball.thread.table import INSTRUCTIONS
 from tests.codegen.building import NVIDIA, Kernel, attributes_of, counts_of
 
@@ -45,6 +46,64 @@ def _per_axis() -> list[Case]:
     return [((), {"axis": axis}) for axis in range(3)]
 
 
+def _atomic(kind: str, **attributes: Any) -> dict[str, Any]:
+    common = {"type": kind, "count": 1, "offset": 16, "masked": False, "scope": "gpu", "semantic": "relaxed"}
+    return {**common, **attributes}
+
+
+def _changes() -> list[Case]:
+    """Every operation on every type that has it, with and without mask and result, in every order and scope."""
+    kinds = {"add": ["i32", "i64", "f16", "f32", "f64"], "exchange": ["i32", "i64", "f32", "f64"]}
+    whole = ("and", "or", "xor", "max_signed", "min_signed", "max_unsigned", "min_unsigned")
+    cases: list[Case] = []
+    for operation, types in {**kinds, **{name: ["i32", "i64"] for name in whole}}.items():
+        for kind in types:
+            for result in (True, False):
+                attributes = _atomic(kind, operation=operation, result=result)
+                cases.append((("i64", kind), attributes))
+                cases.append((("i64", "i1", kind), {**attributes, "masked": True, "semantic": "acq_rel"}))
+    for kind in ("i16", "i32", "i64", "f32"):
+        attributes = _atomic(kind, operation="compare_exchange", result=kind != "i64", scope="sys")
+        cases += [(("i64", kind, kind), {**attributes, "semantic": word}) for word in ("release", "acquire", "acq_rel")]
+    return cases
+
+
+def _loads_and_stores(semantic: str, *values: int) -> list[Case]:
+    cases: list[Case] = []
+    for kind in [*INTEGERS, *FLOATS]:
+        for mask in ((), ("i1",)):
+            attributes = _atomic(kind, masked=bool(mask), semantic=semantic, scope="cta")
+            cases.append((("i64", *mask, *((kind,) * sum(values))), attributes))
+    return cases
+
+
+class Layout:
+    """Stands for the format of a printed line."""
+
+    kind = "signed"
+
+
+PRINTED = {"layout": Layout, "format": "pid (%u, %u, %u) value: %i %f 100%%\n"}
+ASSEMBLY = {"assembly": "", "constraints": "", "types": (), "inputs": (), "outputs": (), "simulate": None}
+ADDED = {"type": "i32", "count": 1, "offset": 4, "allocation": "buffer"}
+WHOLE = ("sqrt", "round_even", "floor", "ceil", "round_to_zero", "absolute")
+
+
+def _shared_changes() -> list[Case]:
+    """Every operation on every type that has it, with and without a mask, and with and without the old value."""
+    whole = ("add", "and", "or", "xor", "max_signed", "min_signed", "max_unsigned", "min_unsigned", "exchange")
+    kinds = {"i32": whole, "i64": whole, "f32": ("add", "exchange"), "f64": ("add", "exchange")}
+    found: list[Case] = []
+    for kind, names in kinds.items():
+        for name in names:
+            for masked in (False, True):
+                for result in (False, True):
+                    attributes = {"allocation": "buffer", "type": kind, "count": 1, "offset": 16, "masked": masked}
+                    operands = ("i32", *(("i1",) if masked else ()), kind)
+                    found.append((operands, {**attributes, "operation": name, "result": result}))
+    return found
+
+
 CASES: dict[str, list[Case]] = {
     **dict.fromkeys(("program_id", "num_programs"), _per_axis()),
     **{name: [((), {})] for name in ("lane_id", "warp_id", "barrier", "order_shared", "commit_group")},
@@ -74,11 +133,34 @@ CASES: dict[str, list[Case]] = {
     "unsigned_to_float": _converted(INTEGERS, FLOATS),
     "float_to_signed": _converted(FLOATS, INTEGERS),
     "float_to_unsigned": _converted(FLOATS, INTEGERS),
+    "fma": [((kind,) * 3, {}) for kind in FLOATS],
+    **{name: [((kind,), {}) for kind in ("f32", "f64")] for name in WHOLE},
+    **dict.fromkeys(("mul_high_signed", "mul_high_unsigned"), _pairs(["i32", "i64"])),
+    "rem_float": _pairs(["f32", "f64"]),
+    **{f"{name}_approximate": [(("f32",), {})] for name in ("exp2", "log2", "sin", "cos", "sqrt", "rsqrt")},
+    "divide_approximate": [(("f32", "f32"), {})],
+    "float8_extend": [(("i8",), {"format": name}) for name in FORMATS],
+    "float8_round": [
+        (("f32",), {"format": name, "rounding": rounding}) for name in FORMATS for rounding in ("nearest", "zero")
+    ],
+    "float8_extend_pair": [(("i8", "i8"), {"format": name}) for name in PAIRED],
+    "float8_round_pair": [(("f32", "f32"), {"format": name}) for name in PAIRED],
+    "known_multiple": [(("i32",), {"divisor": 16}), (("i64",), {"divisor": 16})],
+    "assume": [(("i1",), {})],
+    "atomic": _changes(),
+    "atomic_load": _loads_and_stores("acquire"),
+    "atomic_store": _loads_and_stores("release", 1),
+    "shared_add": [(("i32", "i32"), {**ADDED, "masked": False}), (("i32", "i1", "i32"), {**ADDED, "masked": True})],
+    "shared_atomic": _shared_changes(),
+    "nanoseconds": [((), {})],
+    "print": [(("i32", "i32", "i32", "i32", "f64"), PRINTED)],
+    "fail": [((), {"message": "it \"failed\""})],
+    **{name: [((), ASSEMBLY)] for name in ("assembly", "pure_assembly")},
     "shuffle": [(("i32", "i32"), {})],
     "wait_group": [((), {"pending": pending}) for pending in (0, 3)],
     "constant": [],
 }  # fmt: skip
-MEMORY = {"global_load", "global_store", "shared_load", "shared_store", "copy_async"}
+MEMORY = {"global_load", "global_store", "shared_load", "shared_store", "copy_async", "load_matrix", "store_matrix"}
 CONTROL = {"if", "for", "while", "yield", "return"}
 
 
@@ -109,10 +191,26 @@ def _copies(kernel: Kernel) -> None:
         kernel.emit(asynchronous_copy.COPY_ASYNC, (kernel.x, offset, mask), bytes=size, allocation="buffer")
 
 
+def _matrices(kernel: Kernel, name: str) -> None:
+    for kind in ("i8", "i16", "i32", "f16", "bf16", "f32"):
+        for count, transposed in [(1, False), (2, True), (4, False), (4, True)]:
+            attributes = {"type": kind, "matrices": count, "transposed": transposed, "offset": 64}
+            offset, elements = kernel.operand("i32"), range(matrix_moves.elements(attributes))
+            if name == "load_matrix":
+                kernel.keep(*kernel.emit(matrix_moves.LOAD_MATRIX, (offset,), allocation="buffer", **attributes))
+                continue
+            for mask in ([], [kernel.operand("i1")]):
+                operands = (offset, *mask, *(kernel.operand(kind) for _ in elements))
+                more = {"allocation": "buffer", "masked": bool(mask)}
+                kernel.emit(matrix_moves.STORE_MATRIX, operands, **attributes, **more)
+
+
 def _kernel(name: str, target: str) -> Kernel:
     kernel = Kernel(target, shared_bytes=8192)
     if name == "copy_async":
         _copies(kernel)
+    elif name in ("load_matrix", "store_matrix"):
+        _matrices(kernel, name)
     elif name in MEMORY:
         _accesses(kernel, name)
     else:
@@ -140,7 +238,7 @@ def test_record_compiles(name: str, target: str) -> None:
         assert "/project/kernels.py:10:5: in kernel" in str(caught.value)
         return
     code = codegen.generate(kernel.function, TARGETS[target])
-    assert not re.search(r"\b(add|sub|mul)\.(f16|bf16|f32|f64)", code.assembly)
+    assert not re.search(r"(?<!global\.)(?<!shared\.)\b(add|sub|mul)\.(f16|bf16|f32|f64)", code.assembly)
     if target in NVIDIA:
         binary = codegen.assemble(code.assembly, TARGETS[target])
         assert binary.data[:4] == b"\x7fELF"
@@ -154,11 +252,15 @@ def _constants(builder: Builder, kind: str) -> list[Value]:
     return [builder.constant(kind, number) for number in ([True, False] if kind == "i1" else [0, 1, -1])]
 
 
+NEVER_CONSTANT = ("shuffle", "wait_group", "atomic", "atomic_load", "atomic_store", "shared_add", "shared_atomic")
+"""Records whose operands are lanes and addresses."""
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx950"])
 def test_constant_operands(target: str) -> None:
     kernel = Kernel(target, shared_bytes=8192)
     for name, cases in CASES.items():
-        if name in ("shuffle", "wait_group") or not _has(name, TARGETS[target]):
+        if name in NEVER_CONSTANT or not _has(name, TARGETS[target]):
             continue
         for kinds, attributes in cases:
             for number in range(3):

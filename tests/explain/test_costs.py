@@ -47,8 +47,11 @@ def check(
     for conversion in report.conversions:
         if isinstance(conversion.plan, SharedRoundTrip):
             programs = np.prod(grid)
-            assert compiled.report.shared_stores.wavefronts == conversion.wavefronts_write * programs
-            assert compiled.report.shared_loads.wavefronts == conversion.wavefronts_read * programs
+            counted = compiled.report
+            writes = counted.shared_stores.wavefronts + counted.matrix_stores.wavefronts
+            reads = counted.shared_loads.wavefronts + counted.matrix_loads.wavefronts
+            assert writes == conversion.wavefronts_write * programs
+            assert reads == conversion.wavefronts_read * programs
     assert report.shared_bytes == compiled.shared_bytes
     return report
 

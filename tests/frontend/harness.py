@@ -12,6 +12,7 @@ from glueball.language.function import JITCallable
 from glueball.targets import TARGETS
 from glueball.tile import reference
 from glueball.tile.ir import Operation, TileFunction
+from glueball.tile.passes import resolve_layouts
 from glueball.tile.types import DTYPES, TileType, distributed_type, dtype, pointer_type
 from glueball.tile.verifier import verify
 
@@ -36,6 +37,7 @@ def build_kernel(function: JITCallable, /, num_warps: int = 4, **arguments: Any)
     """The verified tile function: arrays and NumPy numbers are run-time arguments, anything else a constant."""
     types = {name: type_of(value) for name, value in arguments.items()}
     tile = build(function, types, {}, num_warps=num_warps, target=TARGET, name=function.__name__)
+    resolve_layouts(tile, TARGET)
     verify(tile, TARGET)
     return tile
 

@@ -33,7 +33,7 @@ def tile_offsets(pid_x, pid_y, layout: gl.constexpr, XBLOCK: gl.constexpr, YBLOC
 
 
 @JITCallable
-def copy_2d(  # noqa: PLR0917 - as users write kernels
+def copy_2d(
     x_ptr, y_ptr, x_n, y_n, xs0, xs1, ys0, ys1, layout: gl.constexpr, XBLOCK: gl.constexpr, YBLOCK: gl.constexpr
 ):
     pid_x = gl.program_id(0)
@@ -53,7 +53,7 @@ def mask_and_offsets(x_n, y_n, s0, s1, layout: gl.constexpr, XBLOCK: gl.constexp
 
 
 @JITCallable
-def copy_converting(  # noqa: PLR0917 - as users write kernels
+def copy_converting(
     x_ptr, y_ptr, x_n, y_n, xs0, xs1, ys0, ys1,
     source_layout: gl.constexpr, target_layout: gl.constexpr, XBLOCK: gl.constexpr, YBLOCK: gl.constexpr,
 ):  # fmt: skip

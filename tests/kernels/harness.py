@@ -21,6 +21,7 @@ def run(executor: str, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., An
     if executor != "gpu":
         monkeypatch.setenv("GLUEBALL_EXECUTOR", executor)
         return launch(*arguments)
+    monkeypatch.delenv("GLUEBALL_EXECUTOR", raising=False)
     bases: dict[int, tuple[np.ndarray, Any]] = {}
     result = launch(*(_on_device(argument, bases) for argument in arguments))
     for base, tensor in bases.values():

@@ -48,7 +48,8 @@ def _exchange(exchange, data, outputs):
 
 def _run_moves(moves, data, element_bits):
     sent = _exchange(moves.before, data, [register for step in moves.rounds for register in step.sources])
-    received = np.full((*data.shape[:3], len(moves.copies)), POISON)
+    count = 1 + max(register for step in moves.rounds for register in step.destinations)
+    received = np.full((*data.shape[:3], max(count, len(moves.copies))), POISON)
     own = np.arange(data.shape[2])
     for step in moves.rounds:
         source_lane = _per_thread(data, step.source_lane)
@@ -58,63 +59,108 @@ def _run_moves(moves, data, element_bits):
             assert len(step.sources) * element_bits <= max(32, element_bits)
         for register, destination in zip(step.sources, step.destinations, strict=True):
             received[..., destination] = np.take_along_axis(sent[..., register], source_lane, axis=2)
-    placed = _exchange(moves.after, received, [register for step in moves.rounds for register in step.destinations])
+    placed = _exchange(moves.after, received, moves.copies)
     return placed[..., list(moves.copies)]
 
 
-def addresses(access, group, blocks, active):
-    """Offsets [block, warp, lane, element] of one access, checked to be consecutive and aligned in active threads."""
-    where = holdings(access.offsets)[..., list(group)]
-    assert where.shape[0] == blocks
-    assert (where == where[..., :1] + np.arange(len(group)))[active].all()
-    assert (where[..., 0] % access.vector == 0)[active].all()
-    return where
+def active_threads(access, condition, blocks):
+    """Array [block, warp, lane] of the threads that make an access; the condition is None where all do."""
+    warps, lanes = access.positions.size("warp"), access.positions.size("lane")
+    active = [
+        not (lane & access.idle_lanes or warp & access.idle_warps)
+        and (condition is None or condition.holds(lane, warp))
+        for warp in range(warps)
+        for lane in range(lanes)
+    ]
+    return np.broadcast_to(np.reshape(active, (1, warps, lanes)), (blocks, warps, lanes))
 
 
-def active_threads(access, data):
-    return _per_thread(data, lambda lane, warp, _: not (lane & access.idle_lanes or warp & access.idle_warps))
+def locations(access, group, number, active):
+    """Positions [block, warp, lane, element] of what each thread's registers of one access hold.
+
+    In active threads, accesses are checked to be whole, aligned, and all of one round.
+    """
+    where = holdings(access.positions)
+    width = access.vector
+    if access.matrices:
+        where, width = _matrix_locations(access, group, where)
+    else:
+        where = where[..., list(group)]
+        assert (where == where[..., :1] + np.arange(width))[active].all()
+        assert (where[..., 0] % width == 0)[active].all()
+    assert (where[active] >> access.scratch_bits == number).all()
+    return where & ((1 << access.scratch_bits) - 1)
+
+
+def _matrix_locations(access, group, where):
+    """What ldmatrix and stmatrix move, element by element, as the PTX ISA says."""
+    assert where.shape[2] == 32
+    assert access.idle_lanes == 0
+    starts = where[..., group[0]]
+    word = len(group) // access.matrices
+    row_elements = 4 * word
+    assert (starts[:, :, : 8 * access.matrices] % row_elements == 0).all()
+    result = np.empty((*where.shape[:3], len(group)), np.int64)
+    for matrix in range(access.matrices):
+        for lane in range(32):
+            for element in range(word):
+                row, column = lane // 4, lane % 4 * word + element
+                if access.transposed:
+                    assert word == 2
+                    row, column = column, row
+                result[:, :, lane, matrix * word + element] = starts[:, :, 8 * matrix + row] + column
+    return result, word
 
 
 def _run_round_trip(plan, data):
     blocks, _, _, _ = data.shape
-    memory = np.full((blocks, plan.tile.size("offset")), POISON)
-    active = active_threads(plan.write, data)
-    for group in plan.write.groups:
-        where = addresses(plan.write, group, blocks, active)
-        for block in range(blocks):
-            offsets = where[block][active[block]].ravel()
-            assert len(np.unique(offsets)) == len(offsets)
-            assert (memory[block, offsets] == POISON).all(), "written twice"
-            memory[block, offsets] = data[block][..., list(group)][active[block]].ravel()
-    assert (memory != POISON).all()
     read = np.full((*data.shape[:3], len(plan.copies)), POISON)
-    active = active_threads(plan.read, data)
-    for group in plan.read.groups:
-        where = addresses(plan.read, group, blocks, active)
-        for block in range(blocks):
-            read[block][..., list(group)] = memory[block, where[block]]
+    for number in range(plan.rounds):
+        memory = np.full((blocks, plan.tile.size("offset")), POISON)
+        for group, condition in plan.write.in_round(number):
+            active = active_threads(plan.write, condition, blocks)
+            where = locations(plan.write, group, number, active)
+            for block in range(blocks):
+                offsets = where[block][active[block]].ravel()
+                assert len(np.unique(offsets)) == len(offsets)
+                assert (memory[block, offsets] == POISON).all(), "written twice"
+                memory[block, offsets] = data[block][..., list(group)][active[block]].ravel()
+        assert (memory != POISON).all()
+        for group, condition in plan.read.in_round(number):
+            active = active_threads(plan.read, condition, blocks)
+            where = locations(plan.read, group, number, active)
+            for block in range(blocks):
+                received = read[block][..., list(group)]
+                received[active[block]] = memory[block, where[block]][active[block]]
+                read[block][..., list(group)] = received
     return read[..., list(plan.copies)]
 
 
-def count_wavefronts(access, element_bytes, banks):
+def count_wavefronts(plan, access, banks):
     """Wavefronts of each active warp, counted word by word, and what they would be if nothing conflicted."""
-    offsets = holdings(access.offsets)[0]
-    width = element_bytes * access.vector
+    offsets = holdings(access.positions)[0]
+    width = 16 if access.matrices else plan.element_bytes * access.vector
     at_once = banks * 4 // max(4, width)
     counts = []
     for warp in range(offsets.shape[0]):
         if warp & access.idle_warps:
             continue
         total = ideal = 0
-        for group in access.groups:
-            first = (offsets[warp, :, group[0]] * element_bytes).tolist()
-            for start in range(0, len(first), at_once):
-                rows = {}
-                for lane in range(start, min(len(first), start + at_once)):
-                    if not lane & access.idle_lanes:
-                        for word in range(first[lane] // 4, (first[lane] + width - 1) // 4 + 1):
-                            rows.setdefault(word % banks, set()).add(word)
-                total += max(map(len, rows.values()), default=0)
-                ideal += bool(rows)
+        for number in range(plan.rounds):
+            for group, condition in access.in_round(number):
+                first = offsets[warp, :, group[0]] % (1 << access.scratch_bits) * plan.element_bytes
+                lanes = [
+                    lane
+                    for lane in range(8 * access.matrices or len(first))
+                    if not lane & access.idle_lanes and (condition is None or condition.holds(lane, warp))
+                ]
+                for start in range(0, len(first), at_once):
+                    rows = {}
+                    for lane in lanes:
+                        if start <= lane < start + at_once:
+                            for word in range(first[lane] // 4, (first[lane] + width - 1) // 4 + 1):
+                                rows.setdefault(word % banks, set()).add(word)
+                    total += max(map(len, rows.values()), default=0)
+                    ideal += bool(rows)
         counts.append((total, ideal))
     return counts

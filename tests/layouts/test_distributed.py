@@ -1,7 +1,6 @@
 import math
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from glueball.layouts import (
     expand_dims_layout,
     global_access,
     permute_layout,
-    svg,
     to_distributed_linear,
 )
 from tests.layouts.plan_machine import holdings
@@ -241,29 +239,3 @@ def test_layouts_from_strides_touch_no_sector_twice(shape, transposed):
     found = global_access(layout.linear(shape), strides, 32, store=True)
     fast = shape[0] if transposed else shape[1]
     assert found.sectors == math.prod(shape) // fast * max(1, fast // 8)
-
-
-def test_pictures_are_well_formed_and_repeatable():
-    layout = BlockedLayout([1, 2], [4, 8], [2, 1], [1, 0])
-    text = svg(layout, [8, 16])
-    assert text == svg(layout, [8, 16])
-    root = ElementTree.fromstring(text)
-    space = {"svg": "http://www.w3.org/2000/svg"}
-    cells = root.findall("svg:g", space)
-    assert len(cells) == 8 * 16
-    assert cells[1].find("svg:text", space).text == "T0:1"
-    assert len({cell.find("svg:rect", space).get("fill") for cell in cells}) == 2
-    by_lane = ElementTree.fromstring(svg(layout, [8, 16], color_by="lane")).findall("svg:g", space)
-    assert len({cell.find("svg:rect", space).get("fill") for cell in by_lane}) == 32
-    replicated = ElementTree.fromstring(svg(layout, [1, 2])).findall("svg:g", space)
-    assert replicated[0].find("svg:text", space).text == "T0:0+63"
-    assert replicated[0].find("svg:title", space).text.count(":0") == 64
-
-
-def test_pictures_refuse_what_they_cannot_draw():
-    with pytest.raises(LayoutError, match="rank 1 and 2"):
-        svg(BlockedLayout([1, 1, 1], [1, 1, 32], [1, 1, 1], [2, 1, 0]), [2, 2, 2])
-    with pytest.raises(LayoutError, match="at most 4096"):
-        svg(P, [128, 128])
-    with pytest.raises(LayoutError, match="color_by"):
-        svg(P, [8, 8], color_by="register")

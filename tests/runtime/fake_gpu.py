@@ -24,6 +24,7 @@ class FakeDriver(Driver):
     max_threads: int = 1024
     loads: list[tuple[str, int, int]] = field(default_factory=list)
     launches: list[tuple[Any, ...]] = field(default_factory=list)
+    graphs: Any = None
 
     def device_count(self) -> int:
         return len(self.capabilities)

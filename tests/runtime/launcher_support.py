@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from glueball.drivers.exchange import DLTensor
 from glueball.runtime.launcher import Variant, VariantTable
 from glueball.runtime.launcher_native import native_supported
 
@@ -46,6 +47,73 @@ class Tensor:
 
 class OtherTensor(Tensor):
     pass
+
+
+READ_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+STREAM_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+@dataclass
+class Framework:
+    """An array framework with DLPack's C exchange API: what its functions answer, and what they were asked."""
+
+    stream: int = 0x5EED
+    stream_status: int = 0
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._functions = READ_TYPE(self._read), STREAM_TYPE(self._give_stream)
+        self.read_address, self.stream_address = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0 for function in self._functions
+        )
+
+    def _read(self, tensor: Any, slot: Any) -> int:
+        described = slot[0]
+        described.data, described.byte_offset = tensor.address, tensor.offset
+        described.device_type, described.device_index = tensor.device
+        described.dimensions, described.shape = len(tensor.shape), tensor.shape
+        described.dtype.code, described.dtype.bits, described.dtype.lanes = tensor.dtype
+        status: int = tensor.status
+        return status
+
+    def _give_stream(self, device_type: int, device_index: int, slot: Any) -> int:
+        self.asked.append((device_type, device_index))
+        slot[0] = self.stream
+        return self.stream_status
+
+    def table(self, version: int = 1, previous: Any = None, *, reads: bool = True) -> Any:
+        """A `DLPackExchangeAPI`."""
+        words = [version, ctypes.addressof(previous) if previous else 0, 0, 0, 0]
+        return (ctypes.c_uint64 * 7)(*words, self.read_address if reads else 0, self.stream_address)
+
+
+def capsule(table: Any, name: bytes) -> Any:
+    """A capsule around a table; the table and the name must outlive it."""
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(table), name, None)
+
+
+FRAMEWORK = Framework()
+TABLE = FRAMEWORK.table()
+CAPSULE_NAME = b"dlpack_exchange_api"
+
+
+class ExchangeTensor:
+    """What only DLPack's C exchange API can read: a CUDA tensor of float32 by default."""
+
+    __dlpack_c_exchange_api__ = capsule(TABLE, CAPSULE_NAME)
+
+    def __init__(
+        self,
+        address: int = 0x7F0000001000,
+        dtype: tuple[int, int, int] = (2, 32, 1),
+        device: tuple[int, int] = (2, 0),
+        offset: int = 0,
+        status: int = 0,
+        shape: tuple[int, ...] = (64,),
+    ) -> None:
+        self.shape = (ctypes.c_int64 * len(shape))(*shape)
+        self.address, self.dtype, self.device, self.offset, self.status = address, dtype, device, offset, status
 
 
 @dataclass
@@ -97,6 +165,7 @@ class Runtime:
         self.variant = variant
         self.table = VariantTable(self.miss, parameters, native=native)
         self.table.register_tensor_type(Tensor)
+        self.table.register_tensor_type(ExchangeTensor)
         self.launch = self.table.launcher((2, 3, 4))
 
     def miss(self, grid: Any, arguments: Any, keywords: Any) -> object:

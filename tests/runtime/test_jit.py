@@ -59,7 +59,7 @@ def test_scalars_defaults_and_keywords() -> None:
     [
         ((), {}, "missing a required argument: 'y'"),
         ((1, 2, 3, 4, 5), {}, "takes 4 positional arguments but 5 were given"),
-        ((1, 2), {"a": 3}, "multiple values for argument 'a'"),
+        ((1, 2), {"a": 3}, "got multiple values for argument 'a'"),
         ((1,), {"b": 3}, "missing a required argument: 'a'"),
     ],
 )
@@ -84,7 +84,6 @@ def test_a_function_of_the_language_is_not_called() -> None:
         ({"num_ctas": 2}, ValueError, "num_ctas=2: clusters are not supported"),
         ({"num_stages": -1}, OptionError, "negative"),
         ({"maxnreg": 1000}, OptionError, "maxnreg=1000"),
-        ({"debug": True}, OptionError, "debug=True"),
         ({"stream": 0}, AssertionError, "stream: the arguments and the current device"),
         ({"num_warps": 64}, OutOfResources, "threads, required 2048, limit 1024"),
     ],
@@ -232,8 +231,6 @@ def test_repr_names_the_kernel() -> None:
 
 
 def test_decorator_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(OptionError, match="noinline=True is not supported"):
-        glueball.jit(noinline=True)(nothing.fn)
     with pytest.raises(ValueError, match="lambda"):
         glueball.jit(lambda x: x)
     with pytest.raises(TypeError, match="function written with `def`"):

@@ -15,6 +15,7 @@ from glueball.runtime.launcher_native import MAXIMUM_TENSOR_TYPES, native_suppor
 from tests.runtime.launcher_support import (
     FLOAT16,
     FLOAT32,
+    ExchangeTensor,
     OtherTensor,
     Runtime,
     Tensor,
@@ -85,6 +86,18 @@ SAME_KEY = [
     ((Tensor(device=0),), (Tensor(device=1),), False),
     ((Tensor(device=-1),), (Tensor(device=0),), False),
     ((Tensor(),), (FLOAT32,), False),
+    ((ExchangeTensor(),), (ExchangeTensor(),), True),
+    ((ExchangeTensor(0x1000),), (ExchangeTensor(0x2010),), True),
+    ((ExchangeTensor(0x1000),), (ExchangeTensor(0x0FF8, offset=8),), True),
+    ((ExchangeTensor(0x1000),), (ExchangeTensor(0x1000, offset=8),), False),
+    ((ExchangeTensor(0x1008),), (ExchangeTensor(0x1004),), True),
+    ((ExchangeTensor(),), (ExchangeTensor(dtype=(1, 32, 1)),), False),
+    ((ExchangeTensor(),), (ExchangeTensor(dtype=(2, 16, 1)),), False),
+    ((ExchangeTensor(),), (ExchangeTensor(dtype=(2, 32, 2)),), False),
+    ((ExchangeTensor(),), (ExchangeTensor(device=(2, 1)),), False),
+    ((ExchangeTensor(),), (ExchangeTensor(device=(1, 0)),), False),
+    ((ExchangeTensor(),), (Tensor(),), False),
+    ((ExchangeTensor(),), (ExchangeTensor(0, shape=(3, 0, 2)),), True),
 ]
 
 
@@ -107,6 +120,7 @@ def test_what_a_key_tells_apart(native: bool, first: Any, second: Any, same: boo
         (KeyFlag.NO_VALUE | KeyFlag.NO_ALIGNMENT, 1, 16, True),
         (KeyFlag.NO_VALUE | KeyFlag.NO_ALIGNMENT, 1, BIG, False),
         (KeyFlag.NO_ALIGNMENT, Tensor(0x1000), Tensor(0x1008), True),
+        (KeyFlag.NO_ALIGNMENT, ExchangeTensor(0x1000), ExchangeTensor(0x1008), True),
         (KeyFlag.CONSTEXPR, 3, 5, False),
         (KeyFlag.CONSTEXPR, BIG + 3, int(str(BIG + 3)), True),
         (KeyFlag.CONSTEXPR, -1, 2**64 - 1, False),
@@ -213,6 +227,15 @@ SCALARS = st.one_of(
     st.booleans(),
     st.none(),
     st.sampled_from([FLOAT32, "text", int]),
+    st.builds(
+        ExchangeTensor,
+        st.integers(0, 2**64 - 1),
+        st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(0, 2**16 - 1)),
+        st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1)),
+        st.integers(0, 2**64 - 1),
+        st.sampled_from([0, 0, 0, -1]),
+        st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    ),
     st.builds(Tensor, st.integers(0, 2**64 - 1), st.sampled_from([FLOAT32, FLOAT16]), st.integers(-1, 8)),
 )
 

@@ -111,8 +111,10 @@ def test_constexpr_parameters_refuse_unhashable_values() -> None:
 def test_tuples() -> None:
     assert constant(Pair(1, None)) == Pair(1, None)
     assert isinstance(constant(Pair(1, None)), Pair)
-    with pytest.raises(TypeError, match="element 1 of the tuple is known at run time only"):
-        specialize_argument(PLAIN, (1, 2))
+    found = specialize_argument(PLAIN, Pair((1, 16), 3.0))
+    assert str(found.type) == "((constexpr[1], int32), fp32)"
+    assert [(leaf.name, leaf.divisibility) for leaf in found.leaves] == [("p.0.1", 16), ("p.1", 1)]
+    assert len({specialize_argument(PLAIN, value).key for value in ((1, 16), (1, 32), (1, 3), (2, 16))}) == 3
 
 
 def keys_of(*values: Any, constexpr: bool = False) -> list[object]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from glueball.layouts import SwizzledSharedLayout
 from glueball.tile.ir import ArgumentFacts, Operation, Value
 from glueball.tile.printer import print_function
-from glueball.tile.types import int32
-from tests.tile.programs import choose, copy_2d, sum_blocks, vector_add
+from glueball.tile.types import float32, int32, shared_memory_descriptor_type
+from tests.tile.programs import Program, choose, copy_2d, sum_blocks, vector_add
 
 BLOCKED = (
     "#blocked = BlockedLayout(size_per_thread=(1,), threads_per_warp=(32,), warps_per_cta=(4,), order=(0,), "
@@ -126,3 +127,15 @@ def test_wrong_functions_print_too():
     function = vector_add()
     function.body.operations.insert(0, Operation("frobnicate", [Value(int32)], []))
     assert "  frobnicate %<undefined> : int32\n" in print_function(function)
+
+
+def test_views_of_shared_memory_have_short_layouts():
+    shared = SwizzledSharedLayout(1, 1, 1, [1, 0])
+    whole = shared_memory_descriptor_type(float32, (2, 32, 32), shared, (2, 32, 32))
+    program = Program("views", {})
+    attributes = {"name": "buffer", "bytes": 8192, "alignment": 16}
+    view = program.builder.create("allocate_shared", [], [whole], attributes).result
+    program.builder.create("keep_alive", [view])
+    text = print_function(program.finish())
+    assert "#swizzled = SwizzledSharedLayout(" in text
+    assert "alignment = 16} : view<2x32x32xfp32, #swizzled>" in text

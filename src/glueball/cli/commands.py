@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import glueball
 from glueball import knobs
-from glueball.errors import GlueballError
+from glueball.errors import GlueballError, LayoutError
 from glueball.targets import TARGETS
 
 TARGET_NAMES = click.Choice(list(TARGETS))
@@ -101,6 +101,79 @@ def explain(
         raise click.UsageError(f"{file_and_kernel!r} should be FILE:KERNEL, such as copy.py:copy_kernel")
     report = explained(Path(file), kernel, given, grid, target, num_warps)
     print_report(report, Console())
+
+
+@commands.command()
+@click.argument("layout")
+@click.option("--shape", required=True, metavar="32x16", help="The tensor's extents.")
+@click.option("--view", type=click.Choice(["tensor", "hardware", "both"]), default="tensor", show_default=True, help=(
+    "Who holds each element, what each lane holds, or both."
+))  # fmt: skip
+@click.option("--width", type=click.Choice(["8", "16", "32", "64"]), help="Bits of an element; by default 32.")
+@click.option("--memory", default="row", metavar="row|col|STRIDES", show_default=True, help=(
+    "How the tensor lies in global memory: row by row, column by column, or with strides in elements."
+))  # fmt: skip
+@click.option("--convert-to", metavar="LAYOUT", help="Another layout: what the conversion, or the access to it, costs.")
+@click.option("--svg", "svg_file", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help=(
+    "Write a page on which elements are pointed at and the layout is edited."
+))  # fmt: skip
+@click.option("--target", type=TARGET_NAMES, help="Whose banks and shared memory count; its lanes are then checked.")
+def layout(
+    layout: str, shape: str, view: str, width: str | None, memory: str, convert_to: str | None,
+    svg_file: Path | None, html_file: Path | None, target: str | None,
+) -> None:  # fmt: skip
+    """Show a layout: who holds what, and what that costs.
+
+    LAYOUT is spelled as in a kernel, such as "BlockedLayout([1,4],[8,4],[4,1],[1,0])", or as a compiler attribute,
+    such as "#ttg.blocked<{...}>".
+    """
+    from glueball.cli import layouts
+
+    try:
+        bits, chosen = int(width) if width else None, TARGETS[target] if target else None
+        question = layouts.read_question(layout, shape, bits, memory, convert_to, chosen)
+        layouts.print_layout(question, view, Console())
+        for path, draw in ((svg_file, question.svg), (html_file, question.page)):
+            if path is not None:
+                _write(draw(view), path)
+    except GlueballError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@commands.command("tensor-layout")
+@click.option("-l", "layout", metavar="LAYOUT", help="The layout, as an attribute or as in a kernel.")
+@click.option("-t", "tensor", metavar="TYPE", help="The tensor's type, such as tensor<128x256xf16>.")
+@click.option("-i", "source", type=click.Path(path_type=Path), help="A file of lines #alias = #ttg...; printed first.")
+@click.option("-alias-names", metavar="A,B", help="Print these aliases of the file only.")
+@click.option("-use-hw-view", is_flag=True, help="Print what each lane holds instead of who holds each element.")
+@click.option("-o", "output", type=click.Path(path_type=Path), help="Write to a file.")
+def tensor_layout(
+    layout: str | None, tensor: str | None, source: Path | None, alias_names: str | None, use_hw_view: bool,
+    output: Path | None,
+) -> None:  # fmt: skip
+    """Print layout attributes with the options and the output of Triton's triton-tensor-layout."""
+    from glueball.cli import layouts
+
+    try:
+        if tensor is None:
+            raise LayoutError("a tensor type is needed: -t tensor<128x256xf16>")
+        if layout is None and source is None:
+            raise LayoutError("a layout is needed: -l LAYOUT or -i FILE")
+        _write(layouts.attribute_text(layout, tensor, source, alias_names, use_hw_view), output)
+    except GlueballError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _write(text: str, path: Path | None) -> None:
+    """Writes text to a file, or prints it."""
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from error
 
 
 @commands.command()

@@ -47,14 +47,14 @@ def _disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        command = [str(_program()), "--print-code", "--print-line-info", str(path)]
+        command = [str(find_program()), "--print-code", "--print-line-info", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CodeGenerationError(f"nvdisasm refused the cubin: {done.stderr.strip()}")
     return done.stdout
 
 
-def _program() -> Path:
+def find_program() -> Path:
     """`nvdisasm` of NVIDIA's wheel, else the one on PATH: the wheel's is as new as the wheel's assembler."""
     wheel = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
     for name in ("nvdisasm", "nvdisasm.exe"):

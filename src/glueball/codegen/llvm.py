@@ -14,6 +14,9 @@ from glueball.codegen.family import family_of
 from glueball.errors import CodeGenerationError
 from glueball.targets import Target
 
+DRIVER_FUNCTIONS = ("vprintf", "__assertfail")
+"""What the driver of an NVIDIA GPU adds to every program."""
+
 
 @functools.cache
 def _initialize() -> None:
@@ -64,5 +67,7 @@ def compile_module(text: str, target: Target, version: int) -> str:
 def _reject_unknown_functions(module: Any) -> None:
     """Intrinsics that LLVM knows have attributes of their own; a misspelled one would become an external call."""
     for function in module.functions:
+        if function.name in DRIVER_FUNCTIONS:
+            continue
         if function.is_declaration and not (function.name.startswith("llvm.") and any(function.attributes)):
             raise CodeGenerationError(f"{function.name!r} is no function that LLVM {llvm_version()} knows")

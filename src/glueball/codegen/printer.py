@@ -128,6 +128,10 @@ class FunctionPrinter:
         """One LLVM instruction in the current block, at the current source location."""
         self._lines.append(f"  {text}{self._suffix}")
 
+    def entry(self, text: str) -> None:
+        """One LLVM instruction at the start of the function."""
+        self._lines.insert(0, f"  {text}")
+
     def declare(self, text: str) -> None:
         """A module-level declaration, printed once."""
         self._declarations[text] = None

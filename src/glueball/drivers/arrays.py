@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from glueball.drivers.cuda import cuda_driver
+from glueball.drivers.exchange import CUDA_DEVICE_TYPE, DLDataType, DLTensor, exchange_api
 
 _NUMBERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 
@@ -82,8 +83,14 @@ def stream_callable() -> Callable[[int], int] | None:
     return _cupy_stream if "cupy" in sys.modules else None
 
 
-def current_stream(device_index: int) -> int:
-    """The handle of the stream that the caller's framework uses on a device; 0 is the default stream."""
+def current_stream(device_index: int, owner: object = None) -> int:
+    """The handle of the stream that the caller's framework uses on a device; 0 is the default stream.
+
+    An array's framework, where `owner` is one with DLPack's C exchange API, is asked first.
+    """
+    exchange = exchange_api(type(owner))
+    if exchange is not None:
+        return exchange.current_stream(CUDA_DEVICE_TYPE, device_index)
     read = stream_callable()
     return 0 if read is None else read(device_index)
 
@@ -100,8 +107,11 @@ def _read_torch(tensor: Any) -> DeviceArray:
     device = tensor.device
     if device.type not in ("cuda", "cpu"):
         raise TypeError(f"a tensor on device {str(device)!r} cannot be passed; only cuda and cpu ones can")
+    pointer = tensor.data_ptr()
+    if pointer == 0 and tensor.numel():
+        raise TypeError("a tensor without memory, such as a fake or functional one, cannot be passed")
     return DeviceArray(
-        pointer=tensor.data_ptr(),
+        pointer=pointer,
         dtype=_dtype_name(str(tensor.dtype).removeprefix("torch.")),
         shape=tuple(tensor.shape),
         strides=tuple(tensor.stride()),
@@ -169,25 +179,6 @@ def _device_of(value: Any, pointer: int) -> int:
     return driver.device_of_pointer(pointer) if pointer else driver.current_device()
 
 
-class _DLDataType(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class _DLTensor(ctypes.Structure):
-    """The head of what a DLPack capsule points at, as the DLPack header gives it."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_index", ctypes.c_int32),
-        ("dimensions", ctypes.c_int32),
-        ("dtype", _DLDataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
 def _read_dlpack(value: Any) -> DeviceArray:
     """Reads the capsule and keeps it, so that its memory lives as long as the result; it is never marked as used."""
     device_type, device_index = (int(part) for part in value.__dlpack_device__())
@@ -199,7 +190,7 @@ def _read_dlpack(value: Any) -> DeviceArray:
         raise TypeError(f"an array on DLPack device type {device_type} cannot be passed; only CUDA and the host can")
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     get_pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[: tensor.dimensions])
     return DeviceArray(
         pointer=(tensor.data or 0) + tensor.byte_offset,
@@ -212,7 +203,7 @@ def _read_dlpack(value: Any) -> DeviceArray:
     )
 
 
-def _name_of_dlpack(dtype: _DLDataType) -> str:
+def _name_of_dlpack(dtype: DLDataType) -> str:
     if dtype.lanes == 1:
         if (dtype.code, dtype.bits) in _DLPACK_SPECIAL:
             return _DLPACK_SPECIAL[dtype.code, dtype.bits]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from glueball.drivers.launch_graph import LaunchGraphs, graph_functions
 from glueball.errors import DriverError
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -89,6 +90,12 @@ class CudaDriver:
     def context_address(self) -> int:
         """The address of `cuCtxGetCurrent`."""
         return self._entry_point("cuCtxGetCurrent")
+
+    @functools.cached_property
+    def graphs(self) -> LaunchGraphs | None:
+        """What makes graphs of one launch; `None` where the driver lacks a function for them."""
+        functions = graph_functions(self._entry_point)
+        return None if functions is None else LaunchGraphs(self, self._bindings, functions)
 
     def driver_version(self) -> tuple[int, int]:
         """The CUDA version the driver supports, such as (13, 0)."""

@@ -13,7 +13,7 @@ from glueball.explain.affine import ZERO, Affine, Array, Mask, Number
 from glueball.explain.liveness import tile_registers
 from glueball.explain.pointers import Grid, Programs, Visit, walk
 from glueball.explain.report import MASKED_NOTE, AccessCost, BarrierCost, ConversionCost, Report, Row, Traffic
-from glueball.layouts import ConversionPlan, LinearLayout, global_access
+from glueball.layouts import ConversionPlan, LinearLayout, SharedRoundTrip, global_access
 from glueball.layouts.memory import SECTOR_BYTES, VECTOR_BYTES
 from glueball.targets import Target
 from glueball.tile.ir import TileFunction
@@ -211,13 +211,13 @@ def _base_modulo_sector(base: Number) -> Array | None:
 
 
 def _row(visit: Visit, geometry: Geometry | None, loaded: Mapping[str, TileType]) -> Row | None:
-    """The row of one operation. A conversion through shared memory has its row where it writes."""
+    """The row of one operation. A conversion through shared memory has its row where it first writes."""
     operation = visit.operation
     if geometry is not None:
         return _access_row(visit, geometry)
     if operation.opcode == "barrier":
         return BarrierCost(operation.location, _executions(visit))
-    if operation.opcode == "shared_load":
+    if operation.opcode == "shared_load" or operation.attributes.get("round", 0):
         return None
     result = loaded[operation.attributes["allocation"]] if operation.opcode == "shared_store" else operation.result.type
     return _conversion_row(visit, result)
@@ -289,8 +289,9 @@ def _conversion_row(visit: Visit, result: TileType) -> ConversionCost:
     assert isinstance(source, distributed_type) and isinstance(result, distributed_type)
     executions = _executions(visit)
     warps = source.linear.size("warp")
+    writing = warps >> plan.write.idle_warps.bit_count() if isinstance(plan, SharedRoundTrip) else warps
 
-    def counted(per_warp: int) -> int | None:
+    def counted(per_warp: int, warps: int) -> int | None:
         return None if executions is None else per_warp * warps * executions
 
     return ConversionCost(
@@ -300,7 +301,7 @@ def _conversion_row(visit: Visit, result: TileType) -> ConversionCost:
         source=source.layout,
         destination=result.layout,
         plan=plan,
-        shuffles=counted(plan.shuffles),
-        wavefronts_write=counted(plan.wavefronts_write),
-        wavefronts_read=counted(plan.wavefronts_read),
+        shuffles=counted(plan.shuffles, warps),
+        wavefronts_write=counted(plan.wavefronts_write, writing),
+        wavefronts_read=counted(plan.wavefronts_read, warps),
     )

@@ -288,6 +288,7 @@ _RULES: dict[str, Callable[[Operation, list[Known]], Known]] = {
     "expand_dims": _expand_dims,
     "broadcast": _broadcast,
     "convert_layout": _keep,
+    "hint": _keep,
     "permute_registers": _keep,
     "shuffle": _keep,
     "cast": _cast,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from glueball.frontend.calls import invoke
 from glueball.frontend.control_flow import BRANCHES
 from glueball.frontend.expressions import EXPRESSIONS
 from glueball.frontend.frame import Frame, Syntax, Undefined
@@ -13,30 +14,32 @@ from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.function import JITCallable
 from glueball.language.tensor import tensor
+from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import wrap
-from glueball.language.values import base_value
+from glueball.language.values import base_value, tuple_type
 from glueball.location import SourceLocation
 from glueball.targets import Target
 from glueball.tile.ir import ArgumentFacts, Region, TileFunction, Value
 from glueball.tile.types import TileType
 
-SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES)
+SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES, invoke)
 
 
 def build(
     function: JITCallable,
-    arguments: Mapping[str, TileType | constexpr],
+    arguments: Mapping[str, TileType | constexpr | tuple_type],
     facts: Mapping[str, ArgumentFacts],
     *,
     num_warps: int,
     target: Target,
     name: str,
     num_ctas: int = 1,
+    debug: bool = False,
 ) -> TileFunction:
     """Compile a kernel for argument types: `arguments` gives every parameter a type or a compile-time value.
 
-    `facts` tells what is known of run-time arguments. The tile function has the run-time arguments in the order of the
-    parameters. Errors: `CompilationError` at the author's innermost line, caused by what went wrong; `ValueError`
+    `facts` tells what is known of run-time arguments; with `debug`, assertions are part of the kernel. The tile
+    function has the run-time arguments in the order of the parameters. Errors: `CompilationError` at the author's innermost line, caused by what went wrong; `ValueError`
     where the source is not at hand; `TypeError` where `arguments` does not fit the parameters.
     """
     if list(arguments) != function.arg_names:
@@ -47,13 +50,10 @@ def build(
     names: dict[str, base_value | Undefined] = {}
     values: list[Value] = []
     for parameter, kind in arguments.items():
-        if isinstance(kind, constexpr):
-            names[parameter] = wrap(kind.value)
-        else:
-            values.append(Value(kind, parameter))
-            names[parameter] = tensor(values[-1])
+        names[parameter] = _argument(parameter, kind, values)
     body = Region()
     builder = KernelBuilder(body, num_warps=num_warps, num_ctas=num_ctas, target=target)
+    builder.debug = debug
     source = function.source
     frame = Frame(function, builder, SYNTAX, names)
     frame.execute(source.tree.body, tail=True)
@@ -66,3 +66,14 @@ def build(
     builder.create("return")
     known = [facts.get(value.name, ArgumentFacts()) for value in values]
     return TileFunction(name, values, known, body, num_warps, target.lanes, location)
+
+
+def _argument(name: str, kind: TileType | constexpr | tuple_type, values: list[Value]) -> base_value:
+    """What a parameter holds; the run-time values inside are appended to `values`, those of a tuple as `name.0` etc."""
+    if isinstance(kind, constexpr):
+        return wrap(kind.value)
+    if isinstance(kind, tuple_type):
+        elements = [_argument(f"{name}.{position}", element, values) for position, element in enumerate(kind.types)]
+        return language_tuple(elements, kind.fields)
+    values.append(Value(kind, name))
+    return tensor(values[-1])

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glueball.errors import UnsupportedLanguageConstruct
+from glueball.errors import CompilationError, UnsupportedLanguageConstruct
 from glueball.frontend.diagnostics import unsupported
 from glueball.frontend.frame import Frame
 from glueball.frontend.outside import is_of_glueball
 from glueball.frontend.python_functions import PYTHON_FUNCTIONS
 from glueball.frontend.statements import elements_of
+from glueball.language.aggregate import aggregate_replace, aggregate_value
 from glueball.language.builder import is_builtin
 from glueball.language.constexpr import constexpr
 from glueball.language.debug import static_range
@@ -22,6 +23,7 @@ from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap, wrap
 from glueball.language.values import base_value
+from glueball.tile.types import distributed_type
 
 Keywords = dict[str, Any]
 
@@ -42,6 +44,8 @@ def compile_time_value(value: Any) -> Any:
 def call(frame: Frame, node: ast.Call) -> Any:
     """The value of a call."""
     callee = unwrap(frame.evaluate(node.func))
+    if frame.discarded is node:
+        _check_discarded(callee)
     arguments: list[Any] = []
     for argument in node.args:
         if isinstance(argument, ast.Starred):
@@ -53,22 +57,44 @@ def call(frame: Frame, node: ast.Call) -> Any:
         if keyword.arg is None:
             raise unsupported(keyword, "a call cannot take `**`")
         keywords[keyword.arg] = frame.evaluate(keyword.value)
-    return _invoke(frame, callee, arguments, keywords)
+    return invoke(frame, callee, arguments, keywords)
 
 
-def _invoke(frame: Frame, callee: Any, arguments: list[Any], keywords: Keywords) -> Any:
+def _check_discarded(callee: Any) -> None:
+    """Refuses a statement that throws away a result that must be used."""
+    function = callee.function if isinstance(callee, BoundFunction) else callee
+    hint = getattr(function, "must_use", None)
+    if isinstance(hint, str):
+        raise CompilationError(f"The result of {function.__name__} is not being used. {hint}".rstrip())
+
+
+def invoke(frame: Frame, callee: Any, arguments: list[Any], keywords: Keywords) -> Any:
+    """What calling something in a kernel gives."""
     if isinstance(callee, BoundFunction):
         return inline(frame, callee.function, [callee.owner, *arguments], keywords)
     if isinstance(callee, JITCallable):
         return inline(frame, callee, arguments, keywords)
+    if callee is aggregate_replace or (isinstance(callee, type) and issubclass(callee, aggregate_value)):
+        return callee(*arguments, **keywords)
     function = callee.__func__ if isinstance(callee, types.MethodType) else callee
     if is_builtin(function):
-        return compile_time_value(callee(*arguments, **keywords, _builder=frame.builder))
+        return _emit(frame, callee, arguments, keywords)
     if isinstance(function, ConstexprFunction):
         return wrap(callee(*arguments, **keywords))
     if isinstance(callee, type | types.BuiltinFunctionType) and (on_values := PYTHON_FUNCTIONS.get(callee)):
         return on_values(frame.builder, *arguments, **keywords)
     return _call_python(callee, arguments, keywords)
+
+
+def _emit(frame: Frame, operation: Callable[..., Any], arguments: list[Any], keywords: Keywords) -> Any:
+    """Run an operation of the language, which may inline functions that it is given."""
+    builder = frame.builder
+    outer = builder.inline
+    builder.inline = lambda function, values: inline(frame, function, values, {})
+    try:
+        return compile_time_value(operation(*arguments, **keywords, _builder=builder))
+    finally:
+        builder.inline = outer
 
 
 def _call_python(callee: Any, arguments: list[Any], keywords: Keywords) -> Any:
@@ -82,9 +108,10 @@ def _call_python(callee: Any, arguments: list[Any], keywords: Keywords) -> Any:
     owner = getattr(callee, "__self__", None)
     of_a_value = owner is not None and not isinstance(owner, types.ModuleType)
     if not of_a_value and not is_of_glueball(callee) and getattr(callee, "__module__", None) != "math":
+        name = getattr(callee, "__qualname__", None) or repr(callee)
         raise RuntimeError(
-            f"Unsupported function referenced: {callee!r}; functions called in a kernel are decorated with "
-            "@glueball.jit or @glueball.constexpr_function"
+            f"Unsupported function referenced: `{name}`; functions called in a kernel are decorated with @glueball.jit "
+            "or @glueball.constexpr_function"
         )
     plain = {name: unwrap(value) for name, value in keywords.items()}
     return compile_time_value(callee(*map(unwrap, arguments), **plain))
@@ -108,9 +135,21 @@ def inline(frame: Frame, function: JITCallable, arguments: list[Any], keywords: 
     except TypeError as error:
         raise TypeError(f"{function.__name__}(): {error}") from error
     bound.apply_defaults()
+    if function.noinline:
+        _check_scalars(function, bound.arguments)
     builder, here = frame.builder, frame.builder.location
     names: Mapping[str, base_value] = {name: wrap(value) for name, value in bound.arguments.items()}
     inner = Frame(function, builder, frame.syntax, dict(names), caller=here, parent=frame)
     outcome = inner.execute(function.source.tree.body, tail=True)
     builder.location = here
     return constexpr(None) if outcome.value is None else outcome.value
+
+
+def _check_scalars(function: JITCallable, arguments: Mapping[str, Any]) -> None:
+    """A function marked noinline, which is inlined all the same, takes what a real call could be given: no tiles."""
+    for name, value in arguments.items():
+        if any(isinstance(handle.type, distributed_type) for handle in wrap(value).flatten()):
+            raise UnsupportedLanguageConstruct(
+                f"function {function.__name__} is marked noinline, but was called with the tile `{name}`: such a "
+                f"function takes scalars, views of shared memory and compile-time values"
+            )

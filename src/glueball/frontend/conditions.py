@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from glueball.errors import UnsupportedLanguageConstruct
+from glueball.frontend.diagnostics import warn
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.conversion import convert, not_zero
+from glueball.language.rearranging import item
 from glueball.language.tensor import tensor
 from glueball.language.tuple import wrap
 from glueball.tile.types import distributed_type, int1, pointer_type
@@ -23,7 +25,8 @@ def decide(value: Any, builder: KernelBuilder) -> bool | tensor:
     if isinstance(value, tensor):
         if isinstance(value.type, distributed_type):
             if value.numel == 1:
-                raise NotImplementedError("a tile of one element as a condition is not there yet; load it as a scalar")
+                warn("a tile of one element is a condition here; x.item() makes it a scalar", builder.location)
+                return decide(item(value, _builder=builder), builder)
             raise ValueError(
                 "Boolean value of Tensor with more than one value is ambiguous: a condition is one value for the whole "
                 "program; use gl.where or a mask to choose per element"
@@ -33,7 +36,7 @@ def decide(value: Any, builder: KernelBuilder) -> bool | tensor:
         return not_zero(value, builder)
     if isinstance(value, constexpr) and (value.value is None or isinstance(value.value, bool | int)):
         return bool(value.value)
-    found = type(value.value).__name__ if isinstance(value, constexpr) else "tuple"
+    found = type(value.value if isinstance(value, constexpr) else value).__name__
     raise UnsupportedLanguageConstruct(
         f"`if` conditionals can only accept values of type {{int, bool, NoneType}}, not objects of type {found}"
     )

@@ -29,7 +29,10 @@ Statements = Sequence[ast.stmt]
 
 def _return(frame: Frame, node: ast.Return, _: Statements, __: bool) -> Outcome:
     if frame.loops:
-        raise UnsupportedLanguageConstruct("Cannot have `return` statements inside `while` or `for` statements")
+        raise UnsupportedLanguageConstruct(
+            "Cannot have `return` statements inside `while` or `for` statements; keep the value in a variable and "
+            "return it after the loop"
+        )
     value = constexpr(None) if node.value is None else wrap(frame.evaluate(node.value))
     return Outcome(returned=True, value=value)
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from glueball.errors import UnsupportedLanguageConstruct
-from glueball.frontend.binary import apply_binary
+from glueball.errors import UnsupportedLanguageConstruct, did_you_mean
+from glueball.frontend.binary import (
+    COMPARISON_METHODS,
+    LOGICAL_METHODS,
+    apply_binary,
+    apply_method,
+    apply_unary_method,
+)
 from glueball.frontend.calls import BoundFunction, call, compile_time_value
 from glueball.frontend.conditions import decide, logical_operand
 from glueball.frontend.control_flow import choose
@@ -16,6 +23,7 @@ from glueball.frontend.diagnostics import unsupported, warn
 from glueball.frontend.frame import Frame
 from glueball.frontend.statements import assign, demote, elements_of
 from glueball.language import arithmetic
+from glueball.language.aggregate import aggregate_value
 from glueball.language.constexpr import constexpr
 from glueball.language.function import JITCallable
 from glueball.language.shape import getitem, trans
@@ -52,11 +60,13 @@ def _constant(_: Frame, node: ast.Constant) -> constexpr:
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Any:
-    return apply_binary(frame.builder, type(node.op), frame.evaluate(node.left), frame.evaluate(node.right))
+    return apply_binary(frame, type(node.op), frame.evaluate(node.left), frame.evaluate(node.right))
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
     value, kind = wrap(frame.evaluate(node.operand)), type(node.op)
+    if isinstance(value, aggregate_value):
+        return apply_unary_method(frame, kind, value)
     if not isinstance(value, tensor):
         return wrap(UNARY[kind](unwrap(value)))
     if kind is ast.Not:
@@ -74,6 +84,8 @@ def _compare_pair(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) ->
     if kind not in COMPARISONS:
         raise UnsupportedLanguageConstruct(f"unsupported comparison: {kind.__name__}")
     fold, on_tensors = COMPARISONS[kind]
+    if isinstance(left, aggregate_value) or isinstance(right, aggregate_value):
+        return apply_method(frame, COMPARISON_METHODS[kind], left, right)
     if isinstance(left, tensor) or isinstance(right, tensor):
         return on_tensors(left, right, _builder=frame.builder)
     return constexpr(fold(unwrap(left), unwrap(right)))
@@ -93,6 +105,8 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
 def _conjunction(frame: Frame, kind: type[ast.boolop], left: Any, right: Any) -> Any:
     """`and` or `or` of two evaluated operands."""
     left, right = wrap(left), wrap(right)
+    if isinstance(left, aggregate_value) or isinstance(right, aggregate_value):
+        return apply_method(frame, LOGICAL_METHODS[kind], left, right)
     if not isinstance(left, tensor):
         return right if bool(left) == (kind is ast.And) else left
     first = logical_operand(left)
@@ -109,7 +123,7 @@ def _boolean(frame: Frame, node: ast.BoolOp) -> Any:
     kind = type(node.op)
     result = wrap(frame.evaluate(node.values[0]))
     for operand in node.values[1:]:
-        if not isinstance(result, tensor) and bool(result) != (kind is ast.And):
+        if not isinstance(result, tensor | aggregate_value) and bool(result) != (kind is ast.And):
             return result
         result = _conjunction(frame, kind, result, frame.evaluate(operand))
     return result
@@ -131,8 +145,26 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
         return BoundFunction(member, owner) if isinstance(member, JITCallable) else member
     if isinstance(owner, language_tuple):
         return owner.field(name)
+    if isinstance(owner, aggregate_value):
+        return _member(owner, name)
     if isinstance(owner, constexpr) and name not in ("value", "type"):
         owner = owner.value
+    return compile_time_value(getattr(owner, name))
+
+
+def _member(owner: aggregate_value, name: str) -> Any:
+    if name in owner.aggregate_annotations:
+        return vars(owner)[name]
+    try:
+        member = inspect.getattr_static(owner, name)
+    except AttributeError:
+        kind = type(owner)
+        known = [*owner.aggregate_annotations, *(each.__name__ for each in kind.aggregate_functions())]
+        raise AttributeError(
+            f"aggregate {kind.__name__} has no attribute {name!r}{did_you_mean(name, known)}"
+        ) from None
+    if isinstance(member, JITCallable):
+        return BoundFunction(member, owner)
     return compile_time_value(getattr(owner, name))
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from glueball.frontend.diagnostics import raise_located, unsupported
 from glueball.frontend.outside import resolve
+from glueball.language.aggregate import aggregate_value
 from glueball.language.builder import KernelBuilder
 from glueball.language.function import JITCallable
+from glueball.language.shared_memory import shared_memory_descriptor
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.values import base_value
@@ -43,6 +45,7 @@ class Syntax:
     expressions: Mapping[type[ast.AST], Callable[[Frame, Any], Any]]
     statements: Mapping[type[ast.AST], Callable[[Frame, Any], None]]
     branches: Mapping[type[ast.AST], Callable[[Frame, Any, Sequence[ast.stmt], bool], Outcome | None]]
+    invoke: Callable[[Frame, Any, list[Any], dict[str, Any]], Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +53,8 @@ class Frame:
     """One call of a function being inlined, or the kernel itself.
 
     `names` maps local names to values, `bound_at` to the statement that bound them last; `caller` is the call's
-    location and `parent` its frame. `loops` counts the loops around the current statement.
+    location and `parent` its frame. `loops` counts the loops around the current statement, whose value, if it is an
+    expression, is thrown away: `discarded`.
     """
 
     function: JITCallable
@@ -63,6 +67,7 @@ class Frame:
     bound_at: dict[str, ast.AST] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     locations: dict[ast.AST, SourceLocation] = field(default_factory=dict)
+    discarded: ast.expr | None = None
 
     def location(self, node: ast.AST) -> SourceLocation:
         """The author's place for a node: that of the call where the function belongs to the language."""
@@ -121,6 +126,10 @@ class Frame:
                 raise_located(error, self.location(statement))
         return Outcome(returned=False)
 
+    def invoke(self, callee: Any, *arguments: Any) -> Any:
+        """The value of a call from within the compiler, such as that of an operator's method."""
+        return self.syntax.invoke(self, callee, list(arguments), {})
+
     def lookup(self, name: str) -> Any:
         """What a name means; `NameError` where it means nothing here."""
         value = self.names.get(name)
@@ -151,8 +160,11 @@ class Frame:
 
 def name_handles(value: base_value, name: str) -> None:
     """Name the IR values of a value that have no name yet: elements of a tuple as `name.0` and so on."""
-    if isinstance(value, tensor):
+    if isinstance(value, tensor | shared_memory_descriptor):
         value.handle.name = value.handle.name or name
+    elif isinstance(value, aggregate_value):
+        for field_name in value.aggregate_fields():
+            name_handles(vars(value)[field_name], f"{name}.{field_name}")
     elif isinstance(value, language_tuple):
         for position, element in enumerate(value.values):
             name_handles(element, f"{name}.{position}")

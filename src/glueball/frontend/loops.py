@@ -12,7 +12,7 @@ from glueball.frontend.conditions import decide
 from glueball.frontend.frame import Frame, Undefined, name_handles
 from glueball.frontend.merging import Names
 from glueball.frontend.statements import elements_of
-from glueball.language.broadcasting import to_operand
+from glueball.language.broadcasting import to_operand, type_difference
 from glueball.language.constexpr import constexpr
 from glueball.language.conversion import convert
 from glueball.language.debug import static_range
@@ -69,7 +69,8 @@ class Carried:
                 raise self._failure(
                     name,
                     f"Loop-carried variable {name} has initial type {before.type} but is re-assigned to "
-                    f"{_describe(after)} in the loop body; a variable keeps its type around a loop",
+                    f"{_describe(after)} in the loop body; a variable keeps its type around a loop"
+                    f"{type_difference(before.type, getattr(after, 'type', None))}",
                 )
             handles.extend(after.flatten())
         for name, before in self.constants.items():
@@ -251,7 +252,9 @@ def _check_bound(bound: Any) -> None:
     else:
         integer = isinstance(bound, constexpr) and type(bound.value) is int
     if not integer:
-        raise TypeError(f"the bounds and step of `range` must all be ints, not {bound!r}")
+        raise TypeError(
+            f"the bounds and step of `range` must all be ints, not {bound!r}; `//` and `.to(gl.int32)` give ints"
+        )
 
 
 def _while(frame: Frame, node: ast.While) -> None:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from glueball.frontend.frame import Frame, Outcome, Undefined, name_handles
-from glueball.language.broadcasting import to_operand
+from glueball.language.aggregate import aggregate_value
+from glueball.language.broadcasting import to_operand, type_difference
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.conversion import convert
+from glueball.language.shared_memory import shared_memory_descriptor
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.values import base_value, types_agree
 from glueball.tile.ir import Region, Value
-from glueball.tile.types import int64, pointer_type
+from glueball.tile.types import int64, pointer_type, shared_memory_descriptor_type
 
 T = TypeVar("T")
 Names = dict[str, base_value | Undefined]
@@ -84,6 +86,9 @@ def placeholder(value: base_value, builder: KernelBuilder) -> base_value:
 
     def zeros() -> Iterator[Value]:
         for handle in value.flatten():
+            if isinstance(handle.type, shared_memory_descriptor_type):
+                yield builder.create("view_none", [], [handle.type]).result
+                continue
             element = handle.type.scalar
             if isinstance(element, pointer_type):
                 scalar = convert(builder.constant(0, int64), element, builder)
@@ -143,18 +148,21 @@ def _settle(
         return Undefined("it is bound in one branch only of an `if` on a run-time condition")
     if types_agree(first.type, second.type):
         return (first, second)
-    if isinstance(before, tensor | language_tuple):
+    if isinstance(before, tensor | language_tuple | aggregate_value | shared_memory_descriptor):
         changed = second if types_agree(first.type, before.type) else first
         raise AssertionError(
             f"initial value for `{name}` is of type {before.type}, but one branch of the `if` makes it {changed.type}; "
-            "a variable keeps its type where a run-time condition decides"
+            f"a variable keeps its type where a run-time condition decides{type_difference(before.type, changed.type)}"
         )
     if isinstance(first, constexpr) or isinstance(second, constexpr):
         return Undefined(
             f"it is {first!r} in one branch and {second!r} in the other of an `if` on a run-time condition, where only "
             "run-time values of one type can meet"
         )
-    raise AssertionError(f"Mismatched type for {name} between then block ({first.type}) and else block ({second.type})")
+    raise AssertionError(
+        f"Mismatched type for {name} between then block ({first.type}) and else block ({second.type})"
+        f"{type_difference(first.type, second.type)}"
+    )
 
 
 def unify_returns(joined: Joined, first: base_value, second: base_value) -> tuple[base_value, base_value]:
@@ -178,7 +186,10 @@ def unify_returns(joined: Joined, first: base_value, second: base_value) -> tupl
     then, otherwise = joined.branches
     left, right = _run_time(joined, then, first), _run_time(joined, otherwise, second)
     if not types_agree(left.type, right.type):
-        raise TypeError(f"Return type mismatch: {left.type} and {right.type}")
+        raise TypeError(
+            f"Return type mismatch: {left.type} and {right.type}; where a run-time condition decides, every `return` "
+            "gives a value of one type"
+        )
     return left, right
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from glueball.errors import did_you_mean
 from glueball.language.function import JITCallable
 from glueball.language.source import MISSING, SourceFunction
 from glueball.language.values import base_value
@@ -20,7 +21,8 @@ def resolve(function: JITCallable, name: str) -> Any:
     """
     value = function.lookup(name)
     if value is MISSING:
-        raise NameError(f"{name} is not defined")
+        known = [*function.stored_names, *function.fn.__globals__]
+        raise NameError(f"{name} is not defined{did_you_mean(name, known)}")
     if value is None or isinstance(value, USABLE) or is_of_glueball(type(value)):
         return value
     raise NameError(

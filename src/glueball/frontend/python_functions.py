@@ -9,6 +9,8 @@ from typing import Any
 from glueball.language.arithmetic import maximum, minimum
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
+from glueball.language.debug import device_print
+from glueball.language.functions import abs as absolute
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap, wrap
@@ -63,10 +65,12 @@ def _range(_: KernelBuilder, *__: Any) -> Any:
     raise TypeError("`range` can only be iterated over by a `for` statement")
 
 
-def _print(_: KernelBuilder, *__: Any, **___: Any) -> Any:
-    raise NotImplementedError(
-        "`print` (gl.device_print) is not there yet; gl.static_print prints while the kernel is compiled"
-    )
+def _print(builder: KernelBuilder, *values: Any, **options: Any) -> Any:
+    return device_print(*values, **options, _builder=builder)
+
+
+def _abs(builder: KernelBuilder, value: Any) -> Any:
+    return absolute(value, _builder=builder) if isinstance(value, tensor) else constexpr(abs(unwrap(value)))
 
 
 def _extreme(name: str, on_constants: Callable[..., Any], on_tensors: Callable[..., tensor]) -> Callable[..., Any]:
@@ -90,6 +94,7 @@ def _comparable(name: str, value: Any) -> Any:
 
 
 PYTHON_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    abs: _abs,
     float: _float,
     getattr: _getattr,
     hasattr: _hasattr,

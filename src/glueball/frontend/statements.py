@@ -12,11 +12,12 @@ from glueball.frontend.frame import Frame, Undefined
 from glueball.language.broadcasting import to_operand
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
+from glueball.language.debug import device_assert
 from glueball.language.source import SourceFunction
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap, wrap
 from glueball.language.values import base_value
-from glueball.layouts import DistributedLayout
+from glueball.layouts.base import Layout
 from glueball.tile.types import dtype, pointer_type
 
 
@@ -27,7 +28,7 @@ def demote(value: Any, builder: KernelBuilder) -> base_value:
     and for a Python object that is no value, such as a layout just made.
     """
     if not isinstance(value, base_value | dtype | pointer_type | SourceFunction) and not callable(value):
-        if isinstance(value, DistributedLayout):
+        if isinstance(value, Layout):
             raise TypeError(f"cannot convert {value} of type {type(value).__name__} to tensor; {_annotate('layout')}")
         value = wrap(value)
     if isinstance(value, language_tuple):
@@ -62,7 +63,9 @@ def assign(frame: Frame, target: ast.expr, value: Any) -> None:
     elif isinstance(target, ast.Attribute):
         raise NotImplementedError("Attribute assignment is not supported: values of the language are immutable")
     elif isinstance(target, ast.Subscript):
-        raise NotImplementedError("__setitem__ is not supported: values of the language are immutable")
+        raise NotImplementedError(
+            "__setitem__ is not supported: values of the language are immutable; gl.store writes to memory"
+        )
     else:
         raise NotImplementedError(f"{type(target).__name__} is not supported as the target of an assignment")
 
@@ -118,23 +121,25 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         assign(frame, node.target, None)
         return
     current = frame.lookup(node.target.id)
-    value = apply_binary(frame.builder, type(node.op), current, frame.evaluate(node.value))
+    value = apply_binary(frame, type(node.op), current, frame.evaluate(node.value))
     assign(frame, node.target, demote(value, frame.builder))
 
 
 def _expression(frame: Frame, node: ast.Expr) -> None:
     if not isinstance(node.value, ast.Constant):
+        frame.discarded = node.value
         frame.evaluate(node.value)
+        frame.discarded = None
 
 
 def _pass(_: Frame, __: ast.Pass) -> None:
     """Nothing to do."""
 
 
-def _assert(_: Frame, __: ast.Assert) -> None:
-    raise UnsupportedLanguageConstruct(
-        "`assert` (gl.device_assert) is not there yet; gl.static_assert checks what is known at compile time"
-    )
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    """`assert condition, message`, which is part of the kernel with `debug` only."""
+    message = "" if node.msg is None else frame.evaluate(node.msg)
+    device_assert(frame.evaluate(node.test), message, _builder=frame.builder)
 
 
 def _function(_: Frame, __: ast.FunctionDef) -> None:

@@ -26,10 +26,8 @@ def copy_1d(x_ptr, y_ptr, n, XBLOCK: gl.constexpr, layout: gl.constexpr, CACHE: 
 @glueball.jit
 def tile_coordinates(rows, columns, XBLOCK: gl.constexpr, YBLOCK: gl.constexpr, layout: gl.constexpr):
     """Row and column indices of this program's tile, and the mask of those inside the tensor."""
-    start_row = gl.program_id(0) * XBLOCK
-    start_column = gl.program_id(1) * YBLOCK
-    row = start_row + gl.arange(0, XBLOCK, layout=gl.SliceLayout(1, layout))
-    column = start_column + gl.arange(0, YBLOCK, layout=gl.SliceLayout(0, layout))
+    row = gl.program_id(0) * XBLOCK + gl.arange(0, XBLOCK, layout=gl.SliceLayout(1, layout))
+    column = gl.program_id(1) * YBLOCK + gl.arange(0, YBLOCK, layout=gl.SliceLayout(0, layout))
     mask = (row[:, None] < rows) & (column[None, :] < columns)
     return row, column, mask
 
@@ -49,14 +47,10 @@ def copy_2d(
 def copy_converting(
     x_ptr, y_ptr, rows, columns, x_stride_0, x_stride_1, y_stride_0, y_stride_1,
     load_layout: gl.constexpr, store_layout: gl.constexpr, XBLOCK: gl.constexpr, YBLOCK: gl.constexpr,
-    CACHE: gl.constexpr = "",
 ):  # fmt: skip
     """Loads in the layout that suits the source, converts, stores in the layout that suits the destination."""
     row, column, mask = tile_coordinates(rows, columns, XBLOCK, YBLOCK, load_layout)
-    pointers = x_ptr + x_stride_0 * row[:, None] + x_stride_1 * column[None, :]
-    value = gl.load(pointers, mask=mask, cache_modifier=CACHE)
+    value = gl.load(x_ptr + x_stride_0 * row[:, None] + x_stride_1 * column[None, :], mask=mask)
     converted = gl.convert_layout(value, store_layout)
     row, column, mask = tile_coordinates(rows, columns, XBLOCK, YBLOCK, store_layout)
-    gl.store(
-        y_ptr + y_stride_0 * row[:, None] + y_stride_1 * column[None, :], converted, mask=mask, cache_modifier=CACHE
-    )
+    gl.store(y_ptr + y_stride_0 * row[:, None] + y_stride_1 * column[None, :], converted, mask=mask)

@@ -50,13 +50,16 @@ class Rung:
 def strides_of(array: Any) -> tuple[int, ...]:
     """Strides in elements of a NumPy or torch array."""
     if callable(getattr(array, "stride", None)):
-        return tuple(array.stride())
+        strides: tuple[int, ...] = tuple(array.stride())
+        return strides
     itemsize: int = array.dtype.itemsize
     return tuple(stride // itemsize for stride in array.strides)
 
 
 def _moved(array: Any) -> int:
-    return 2 * math.prod(array.shape) * int(array.dtype.itemsize)
+    itemsize: int = array.dtype.itemsize
+    elements: int = math.prod(array.shape)
+    return 2 * elements * itemsize
 
 
 def one_dimensional(size_per_thread: int, lanes: int, warps: int = WARPS) -> BlockedLayout:
@@ -97,7 +100,7 @@ def _grid(shape: tuple[int, ...], x_block: int, y_block: int) -> tuple[int, int]
 def launch_2d(
     x_block: int, y_block: int, *, order: list[int] | None = None, warps: int = WARPS, vector: int = 1
 ) -> Callable[..., Launch]:
-    """Rungs (c) to (f): one layout for both sides, the source's own or one that runs along the dimensions in `order`."""
+    """Rungs (c) to (f): one layout for both sides, the source's own or one that runs along `order`."""
 
     def launch(source: Any, destination: Any, lanes: int) -> Launch:
         tile = (x_block, y_block)
@@ -110,9 +113,7 @@ def launch_2d(
     return launch
 
 
-def launch_converting(
-    x_block: int, y_block: int, warps: int, vector: int = 1, cache: str = ""
-) -> Callable[..., Launch]:
+def launch_converting(x_block: int, y_block: int, warps: int, vector: int = 1) -> Callable[..., Launch]:
     """Rungs (f) and (g): each side in the layout that its strides ask for."""
 
     def launch(source: Any, destination: Any, lanes: int) -> Launch:
@@ -125,8 +126,6 @@ def launch_converting(
             "YBLOCK": y_block,
             "num_warps": warps,
         }
-        if cache:
-            keywords["CACHE"] = cache
         grid = _grid(source.shape, x_block, y_block)
         return Launch(copy.copy_converting, grid, _tile_arguments(source, destination), keywords, _moved(source))
 
@@ -140,7 +139,7 @@ RUNGS: tuple[Rung, ...] = (
     Rung("d-wrong", "transposed, wrong layout", "transposed", launch_2d(1, BLOCK, order=[1, 0])),
     Rung("d-right", "transposed, right layout", "transposed", launch_2d(BLOCK, 1)),
     Rung("e-plain", "every other row", "every_other_row", launch_2d(1, BLOCK)),
-    Rung("e-trick", "every other row, transposed", "every_other_row_transposed", launch_2d(BLOCK, 1)),
+    Rung("e-trick", "every other row, transposed", "every_other_row_transposed", launch_2d(512, 1, vector=4)),
     Rung("f-rows", "opposite layouts, rows", "opposite", launch_2d(1, BLOCK, order=[1, 0])),
     Rung("f-columns", "opposite layouts, columns", "opposite", launch_2d(BLOCK, 1, order=[0, 1])),
     Rung("f-converted", "opposite layouts, converted", "opposite", launch_converting(TILE, TILE, WARPS)),

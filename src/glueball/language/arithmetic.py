@@ -161,7 +161,7 @@ def _bits(opcode: str, symbol: str, x: Any, y: Any, builder: KernelBuilder) -> t
 def _integer_type(symbol: str, x: Any, y: Any) -> dtype:
     element = promoted_type(x, y)
     if not element.is_int():
-        raise IncompatibleTypeError(_type_of(x), _type_of(y)) from TypeError(f"`{symbol}` is for integers")
+        raise IncompatibleTypeError(_type_of(x), _type_of(y), f"; `{symbol}` is for integers")
     return element
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,12 +21,19 @@ HIDDEN: Any = None
 
 
 class KernelBuilder(Builder):
-    """Appends tile operations to the kernel being built; knows what it is built for."""
+    """Appends tile operations to the kernel being built; knows what it is built for.
 
-    __slots__ = ("num_ctas", "num_warps", "target")
+    While an operation of the language runs, `inline` appends the body of a function of the language, given the
+    function and its arguments, and gives what it returns. With `debug`, assertions are part of the kernel.
+    """
+
+    __slots__ = ("_allocations", "debug", "inline", "num_ctas", "num_warps", "target")
 
     def __init__(self, region: Region, *, num_warps: int, num_ctas: int, target: Target) -> None:
         super().__init__(region)
+        self.debug = False
+        self.inline: Callable[[Any, list[Any]], Any] | None = None
+        self._allocations = itertools.count()
         self.num_warps = num_warps
         self.num_ctas = num_ctas
         self.target = target
@@ -34,6 +42,10 @@ class KernelBuilder(Builder):
         """The result of a new operation on tensors."""
         operation = self.create(opcode, [operand.handle for operand in operands], [result], attributes)
         return tensor(operation.result)
+
+    def next_allocation(self) -> int:
+        """A number that no allocation of shared memory has yet."""
+        return next(self._allocations)
 
     def constant(self, value: bool | int | float, element: dtype) -> tensor:
         """A scalar constant; the value is converted to the kind of the type, integers wrap."""

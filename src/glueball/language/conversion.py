@@ -6,7 +6,7 @@ from typing import Any
 
 from glueball.language.builder import KernelBuilder, constant_of
 from glueball.language.tensor import tensor
-from glueball.tile.types import ScalarType, dtype, int1, int64, pointer_type, uint64
+from glueball.tile.types import ScalarType, dtype, float8e4b15, float32, int1, int64, pointer_type, uint64
 
 ROUNDINGS = {None: "nearest", "rtne": "nearest", "rtz": "zero"}
 
@@ -24,10 +24,10 @@ def convert(value: tensor, element: ScalarType, builder: KernelBuilder, rounding
         return value
     if isinstance(source, pointer_type) or isinstance(element, pointer_type):
         return _convert_pointer(value, source, element, builder)
-    if (source.is_fp8() and element.is_int()) or (source.is_int() and element.is_fp8()):
-        raise AssertionError(f"cannot cast {source} to {element}: go through a wider float")
     if element.is_bool():
         return not_zero(value, builder)
+    if (source.is_fp8() and element.is_int()) or (source.is_int() and element.is_fp8()):
+        raise AssertionError(f"cannot cast {source} to {element}: go through a wider float")
     number = constant_of(value)
     if number is not None and source.is_int() and element.is_int():
         return builder.constant(number, element)
@@ -41,6 +41,8 @@ def not_zero(value: tensor, builder: KernelBuilder) -> tensor:
     assert isinstance(source, dtype)
     if source.is_bool():
         return value
+    if source == float8e4b15:
+        return not_zero(convert(value, float32, builder), builder)
     zero = builder.splat(builder.constant(0, source), value.type)
     return builder.emit("compare", [value, zero], value.type.with_element_ty(int1), predicate="ne")
 

@@ -12,7 +12,7 @@ from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap
-from glueball.layouts import DistributedLayout
+from glueball.layouts import AutoLayout, DistributedLayout
 from glueball.tile.types import ScalarType, distributed_type, dtype, int32, pointer_type
 
 DIMENSIONS = (0, 1, 2)
@@ -76,8 +76,9 @@ def arange(
 ) -> tensor:
     """The integers from `start` up to but not including `end`: an int32 tile of one dimension in `layout`.
 
-    Errors: `ValueError` where an end is no compile-time int32, `end - start` is no positive power of two, or the
-    layout is missing; `AssertionError` where the layout is not of rank 1.
+    Without a layout it is an AutoLayout, which follows from how the tile is used.
+    Errors: `ValueError` where an end is no compile-time int32, or `end - start` is no positive power of two;
+    `AssertionError` where the layout is not of rank 1.
     """
     first, last = _unwrap_if_constexpr(start), _unwrap_if_constexpr(end)
     for bound in (first, last):
@@ -92,8 +93,11 @@ def arange(
     if count <= 0:
         raise ValueError(f"arange's end argument must be greater than the start argument, not {last} after {first}")
     if count & (count - 1):
-        raise ValueError(f"arange's range must be a power of 2, not {count} (from {first} to {last})")
-    tile = distributed_type(int32, (count,), require_layout(layout, "arange"))
+        raise ValueError(
+            f"arange's range must be a power of 2, not {count} (from {first} to {last}); "
+            f"take {1 << count.bit_length()} and mask off the rest"
+        )
+    tile = distributed_type(int32, (count,), layout_or_auto(layout, "arange"))
     return _builder.emit("make_range", [], tile, start=first, end=last)
 
 
@@ -101,13 +105,15 @@ def require_layout(layout: Any, operation: str) -> DistributedLayout:
     """The layout that an operation was given; `ValueError` where it is missing or none."""
     layout = _unwrap_if_constexpr(layout)
     if layout is None:
-        raise ValueError(
-            f"{operation} needs a layout, such as layout=gl.BlockedLayout([1], [32], [4], [0]); automatic layouts are "
-            "not there yet"
-        )
+        raise ValueError(f"{operation} needs a layout, such as layout=gl.BlockedLayout([1], [32], [4], [0])")
     if not isinstance(layout, DistributedLayout):
         raise ValueError(f"{operation} needs a layout of a tile in registers, not {layout!r}")
     return layout
+
+
+def layout_or_auto(layout: Any, operation: str) -> DistributedLayout:
+    """The layout that an operation was given, an AutoLayout where it is missing; `ValueError` for what is none."""
+    return AutoLayout() if _unwrap_if_constexpr(layout) is None else require_layout(layout, operation)
 
 
 @builtin
@@ -121,9 +127,9 @@ def full(
 ) -> tensor:
     """A tile of `shape` whose every element is `value`, a number or scalar, converted to `dtype`.
 
-    An empty shape gives a scalar and needs no layout.
+    An empty shape gives a scalar and needs no layout; elsewhere the layout is an AutoLayout where none is given.
     Errors: `TypeError` for a number that is no integer, or is negative, where the type is an (unsigned) integer;
-    `ValueError` for a `value` that is a tile, extents that are no powers of two, or a missing layout.
+    `ValueError` for a `value` that is a tile, and extents that are no powers of two.
     """
     extents, element = shape_of(shape), element_type(dtype)
     value = _unwrap_if_constexpr(value)
@@ -135,7 +141,42 @@ def full(
         scalar = _number_of_type(value, element, _builder)
     if not extents:
         return scalar
-    return _builder.splat(scalar, distributed_type(element, extents, require_layout(layout, "full")))
+    return _builder.splat(scalar, distributed_type(element, extents, layout_or_auto(layout, "full")))
+
+
+@builtin
+def full_like(
+    input: tensor,  # noqa: A002 - the name that kernel authors write
+    value: Any,
+    shape: Any = None,
+    dtype: ScalarType | constexpr | None = None,
+    layout: DistributedLayout | constexpr | None = None,
+    *,
+    _builder: KernelBuilder = HIDDEN,
+) -> tensor:
+    """`full` with the shape, element type and layout of `input` where they are not given.
+
+    Errors: those of `full`; `AssertionError` for a shape of another rank than the layout's.
+    """
+    like = input.type
+    extents = input.type.shape if _unwrap_if_constexpr(shape) is None else shape
+    element = input.dtype if dtype is None or _unwrap_if_constexpr(dtype) is None else dtype
+    if _unwrap_if_constexpr(layout) is None and isinstance(like, distributed_type):
+        layout = like.layout
+    return full(extents, value, element, layout, _builder=_builder)
+
+
+@builtin
+def zeros_like(
+    input: tensor,  # noqa: A002 - the name that kernel authors write
+    shape: Any = None,
+    dtype: ScalarType | constexpr | None = None,
+    layout: DistributedLayout | constexpr | None = None,
+    *,
+    _builder: KernelBuilder = HIDDEN,
+) -> tensor:
+    """`full_like` with zero."""
+    return full_like(input, 0, shape, dtype, layout, _builder=_builder)
 
 
 def _number_of_type(value: Any, element: ScalarType, builder: KernelBuilder) -> tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from glueball.language.aggregate import aggregate_value
 from glueball.language.builder import is_builtin
 from glueball.language.source import Captured, SourceFunction
 from glueball.language.tuple import unwrap
@@ -35,6 +36,8 @@ class JITCallable(SourceFunction):
     def __init__(self, fn: Any) -> None:
         super().__init__(fn)
         self.signature = inspect.signature(fn)
+        self.must_use: str | None = getattr(fn, "must_use", None)
+        self.noinline = False
         for parameter in self.params:
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 raise TypeError(f"functions of the language do not support **{parameter.name}")
@@ -84,6 +87,28 @@ class ConstexprFunction(SourceFunction):
         return self if instance is None else types.MethodType(self, instance)
 
 
+MustUse = TypeVar("MustUse", bound=Callable[..., Any])
+
+
+@overload
+def must_use_result(function: MustUse) -> MustUse: ...
+@overload
+def must_use_result(function: str) -> Callable[[MustUse], MustUse]: ...
+def must_use_result(function: Any) -> Any:
+    """Mark a function of the language whose result must not be thrown away; bare, or called with a hint for the error.
+
+    A call of it that stands by itself as a statement does not compile.
+    """
+    if isinstance(function, str):
+        return lambda marked: _mark(marked, function)
+    return _mark(function, "")
+
+
+def _mark(function: Any, hint: str) -> Any:
+    function.must_use = hint
+    return function
+
+
 def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
     """Make a Python function callable on the host and, on compile-time values, in kernels."""
     return ConstexprFunction(fn)
@@ -104,13 +129,27 @@ def collect_dependencies(root: SourceFunction) -> Dependencies:
             value = unwrap(captured)
             if _belongs_to_the_language(value):
                 continue
+            if isinstance(value, type) and issubclass(value, aggregate_value):
+                constants.append(Captured(function.qualified_name, name, value.aggregate_text()))
+                _reach(map(_as_source_function, value.aggregate_functions()), functions, pending)
+                continue
             callee = _as_source_function(value)
             if callee is None:
                 constants.append(Captured(function.qualified_name, name, value))
-            elif callee.fn not in functions:
-                functions[callee.fn] = callee
-                pending.append(callee)
+            else:
+                _reach([callee], functions, pending)
     return Dependencies(tuple(pending[1:]), tuple(constants))
+
+
+def _reach(
+    callees: Iterable[SourceFunction | None],
+    functions: dict[types.FunctionType, SourceFunction],
+    pending: list[SourceFunction],
+) -> None:
+    for callee in callees:
+        if callee is not None and callee.fn not in functions:
+            functions[callee.fn] = callee
+            pending.append(callee)
 
 
 def _belongs_to_the_language(value: Any) -> bool:

@@ -54,17 +54,25 @@ def _policy(cache_modifier: Any, eviction_policy: Any, cache_policy: Any, access
             raise TypeError(f"cache_policy must be a CachePolicy, not {given!r}")
     supported = LOAD_MODIFIERS if access == "load" else STORE_MODIFIERS
     if given.cache_modifier not in supported:
-        raise ValueError(f"the cache modifier {given.cache_modifier!r} is not supported for {access}s")
+        there = ", ".join(filter(None, supported))
+        raise ValueError(
+            f"the cache modifier {given.cache_modifier!r} is not supported for {access}s; there are {there}"
+        )
     return given
 
 
-def _pointee(pointer: Any, access: str) -> tuple[tensor, dtype]:
+def pointer_argument(pointer: Any, access: str) -> tuple[tensor, dtype]:
+    """An argument that is a pointer or tile of pointers, and the type of what it points to; `ValueError` otherwise."""
     if not isinstance(pointer, tensor) or not isinstance(pointer.dtype, pointer_type):
-        raise ValueError(f"Unsupported ptr type {getattr(pointer, 'type', pointer)} in `gl.{access}`")
+        raise ValueError(
+            f"Unsupported ptr type {getattr(pointer, 'type', pointer)} in `gl.{access}`: pointers are "
+            "needed, such as an array's parameter plus offsets"
+        )
     return pointer, pointer.dtype.element_ty
 
 
-def _mask(mask: Any, builder: KernelBuilder) -> tensor | None:
+def mask_argument(mask: Any, builder: KernelBuilder) -> tensor | None:
+    """A mask, None where it lets everything through; `ValueError` where it is not boolean."""
     mask = _unwrap_if_constexpr(mask)
     if mask is None or mask is True:
         return None
@@ -74,12 +82,16 @@ def _mask(mask: Any, builder: KernelBuilder) -> tensor | None:
     return value
 
 
-def _check_scalar_access(pointer: tensor, **others: tensor | None) -> None:
+def scalar_access(pointer: tensor, **others: tensor | None) -> None:
+    """Check that nothing that goes with a scalar pointer is a tile; `ValueError` otherwise."""
     if isinstance(pointer.type, distributed_type):
         return
     for name, value in others.items():
         if value is not None and isinstance(value.type, distributed_type):
-            raise ValueError(f"`{name}` cannot be block type if pointer argument is not a block")
+            raise ValueError(
+                f"`{name}` cannot be block type if pointer argument is not a block; add a tile of offsets to the "
+                "pointer"
+            )
 
 
 @builtin
@@ -102,18 +114,20 @@ def load(
     a scalar pointer, unknown cache or eviction words; `AssertionError` for `cache_policy` beside those words;
     `LayoutError` where mask and pointer are placed differently.
     """
-    address, element = _pointee(pointer, "load")
+    address, element = pointer_argument(pointer, "load")
     policy = _policy(cache_modifier, eviction_policy, cache_policy, "load")
     other = _unwrap_if_constexpr(other)
     if other is not None and _unwrap_if_constexpr(mask) is None:
-        raise ValueError("`other` cannot be provided without `mask`")
-    chosen = _mask(mask, _builder)
+        raise ValueError(
+            "`other` cannot be provided without `mask`: it stands for the elements that the mask leaves out"
+        )
+    chosen = mask_argument(mask, _builder)
     operands = [address] if chosen is None else [address, chosen]
     if chosen is not None and other is not None:
         default = convert(to_operand(other, _builder), element, _builder)
         operands.append(default)
-        _check_scalar_access(address, other=default)
-    _check_scalar_access(address, mask=chosen)
+        scalar_access(address, other=default)
+    scalar_access(address, mask=chosen)
     operands = broadcast_all(operands, _builder)
     return _builder.emit(
         "load",
@@ -142,16 +156,16 @@ def store(
     holds an element several times, one holder writes it.
     Errors: as `load`; `ValueError` also for a constant pointer and where the pointer would have to grow.
     """
-    address, element = _pointee(pointer, "store")
+    address, element = pointer_argument(pointer, "store")
     assert isinstance(address.dtype, pointer_type)
     if address.dtype.const:
-        raise ValueError("Cannot store to a constant pointer")
+        raise ValueError("Cannot store to a constant pointer: its parameter is annotated or described as const")
     policy = _policy(cache_modifier, eviction_policy, cache_policy, "store")
-    chosen = _mask(mask, _builder)
+    chosen = mask_argument(mask, _builder)
     data = convert(to_operand(value, _builder), element, _builder)
-    _check_scalar_access(address, value=data, mask=chosen)
+    scalar_access(address, value=data, mask=chosen)
     operands = broadcast_all([address, data] if chosen is None else [address, data, chosen], _builder)
-    if operands[0].handle is not address.handle:
+    if operands[0].extents != address.extents:
         raise ValueError(
             f"Expected pointer argument to have shape {operands[0].extents}, but it has {address.extents}: "
             "the pointer of a store does not broadcast"

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glueball.language import arithmetic, core, memory, shape, standard
+from glueball.language import (
+    arithmetic,
+    atomics,
+    core,
+    folds,
+    functions,
+    gathers,
+    memory,
+    rearranging,
+    reductions,
+    shape,
+    standard,
+)
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
 from glueball.language.function import JITCallable
 from glueball.language.tensor import tensor
@@ -59,8 +71,43 @@ METHODS: dict[str, Callable[..., Any] | JITCallable] = {
     "broadcast_to": shape.broadcast_to,
     "permute": shape.permute,
     "trans": shape.trans,
+    "reshape": rearranging.reshape,
+    "ravel": rearranging.ravel,
+    "item": rearranging.item,
+    "split": rearranging.split,
+    "reduce": reductions.reduce,
+    "associative_scan": reductions.associative_scan,
+    "gather": gathers.gather,
+    "sum": folds.sum,
+    "max": folds.max,
+    "min": folds.min,
+    "xor_sum": folds.xor_sum,
+    "reduce_or": folds.reduce_or,
+    "cumsum": folds.cumsum,
+    "cumprod": folds.cumprod,
     "store": memory.store,
+    "atomic_add": atomics.atomic_add,
+    "atomic_and": atomics.atomic_and,
+    "atomic_cas": atomics.atomic_cas,
+    "atomic_max": atomics.atomic_max,
+    "atomic_min": atomics.atomic_min,
+    "atomic_or": atomics.atomic_or,
+    "atomic_xchg": atomics.atomic_xchg,
+    "atomic_xor": atomics.atomic_xor,
     "cdiv": standard.cdiv,
+    "abs": functions.abs,
+    "ceil": functions.ceil,
+    "cos": functions.cos,
+    "erf": functions.erf,
+    "exp": functions.exp,
+    "exp2": functions.exp2,
+    "floor": functions.floor,
+    "log": functions.log,
+    "log2": functions.log2,
+    "rsqrt": functions.rsqrt,
+    "sin": functions.sin,
+    "sqrt": functions.sqrt,
+    "sqrt_rn": functions.sqrt_rn,
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from glueball.errors import did_you_mean
+
 NAMES: dict[str, tuple[str, ...]] = {
     "types": (
         "base_value", "base_type", "block_type", "dtype", "pointer_type", "tensor", "tuple", "tuple_type", "constexpr",
@@ -69,11 +71,12 @@ def unavailable(name: str) -> UnavailableNameError:
         return UnavailableNameError(f"`gl.{name}` is not there yet in this version of glueball")
     if name in REPLACEMENTS:
         return UnavailableNameError(f"the language has no `gl.{name}`; use {REPLACEMENTS[name]}")
-    return UnavailableNameError(f"the language has no `gl.{name}`")
+    known = [f"gl.{each}" for group in NAMES.values() for each in group]
+    return UnavailableNameError(f"the language has no `gl.{name}`{did_you_mean(f'gl.{name}', known)}")
 
 
 def unavailable_method(name: str) -> UnavailableNameError:
     """The error for an attribute that a tensor does not have."""
     if name in METHODS:
         return UnavailableNameError(f"the tensor method `{name}` is not there yet in this version of glueball")
-    return UnavailableNameError(f"a tensor has no attribute {name!r}")
+    return UnavailableNameError(f"a tensor has no attribute {name!r}{did_you_mean(name, METHODS)}")

@@ -27,8 +27,14 @@ LARGEST_FLOAT32 = (2.0 - 2.0**-23) * 2.0**127
 class IncompatibleTypeError(TypeError):
     """Two types that no operation takes together."""
 
-    def __init__(self, left: ScalarType, right: ScalarType) -> None:
-        super().__init__(f"invalid operands of type {left} and {right}")
+    def __init__(self, left: ScalarType, right: ScalarType, advice: str = "") -> None:
+        if isinstance(left, pointer_type) != isinstance(right, pointer_type):
+            other = right if isinstance(left, pointer_type) else left
+            whole = isinstance(other, dtype) and other.is_int()
+            advice = (
+                "; only sums and differences take a pointer" if whole else "; the offset of a pointer is an integer"
+            )
+        super().__init__(f"invalid operands of type {left} and {right}{advice}")
 
 
 def literal_type(value: Any) -> dtype:
@@ -48,7 +54,8 @@ def literal_type(value: Any) -> dtype:
         if value == 0.0 or not math.isfinite(value) or SMALLEST_NORMAL_FLOAT32 <= abs(value) <= LARGEST_FLOAT32:
             return float32
         return float64
-    raise TypeError(f"cannot convert {value!r} of type {type(value).__name__} to tensor")
+    advice = "; does a function that should give it lack a `return`?" if value is None else ""
+    raise TypeError(f"cannot convert {value!r} of type {type(value).__name__} to tensor{advice}")
 
 
 def _promote_integers(left: dtype, right: dtype) -> dtype:

@@ -6,25 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from glueball.errors import LayoutError
-from glueball.language.broadcasting import broadcast_all, grow, to_operand
+from glueball.language.broadcasting import broadcast_all, grow, set_layout, to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
 from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
 from glueball.language.core import require_layout, shape_of
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap
-from glueball.layouts import DistributedLayout, LinearLayout, SliceLayout, expand_dims_layout, f2, permute_layout
+from glueball.layouts import (
+    AutoLayout,
+    DistributedLayout,
+    LinearLayout,
+    SliceLayout,
+    expand_dims_layout,
+    f2,
+    permute_layout,
+)
 from glueball.tile.types import distributed_type
 
 
-def _tile(x: Any, operation: str) -> tuple[tensor, distributed_type]:
+def tile_argument(x: Any, operation: str) -> tuple[tensor, distributed_type]:
+    """An argument that is a tile, and its type; `ValueError` for anything else."""
     if not isinstance(x, tensor) or not isinstance(x.type, distributed_type):
         raise ValueError(f"{operation} expects its input to be a distributed_type (a tile), not {x!r}")
     return x, x.type
 
 
-def _insert_dimension(x: tensor, axis: int, builder: KernelBuilder) -> tensor:
-    x, tile = _tile(x, "expand_dims")
+def insert_dimension(x: tensor, axis: int, builder: KernelBuilder) -> tensor:
+    """The tile with a dimension of extent 1 at `axis`; `LayoutError` where its layout is no slice along it."""
+    x, tile = tile_argument(x, "expand_dims")
     layout = tile.layout
     if isinstance(layout, SliceLayout) and layout.dim != axis:
         raise LayoutError(
@@ -49,7 +59,7 @@ def expand_dims(x: tensor, axis: Any, *, _builder: KernelBuilder = HIDDEN) -> te
     """
     axes = unwrap(axis)
     axes = [axes] if isinstance(axes, int) else list(axes)
-    x, tile = _tile(x, "expand_dims")
+    x, tile = tile_argument(x, "expand_dims")
     rank = len(tile.shape) + len(axes)
     for number in axes:
         if isinstance(number, bool) or not isinstance(number, int) or not -rank <= number < rank:
@@ -58,7 +68,7 @@ def expand_dims(x: tensor, axis: Any, *, _builder: KernelBuilder = HIDDEN) -> te
     if len(set(positions)) != len(positions):
         raise ValueError(f"expand_dims received duplicate axes: {axes}")
     for position in positions:
-        x = _insert_dimension(x, position, _builder)
+        x = insert_dimension(x, position, _builder)
     return x
 
 
@@ -80,7 +90,7 @@ def getitem(x: tensor, index: Any, *, _builder: KernelBuilder = HIDDEN) -> tenso
     if kept > len(x.extents):
         raise ValueError(f"too many indices: {kept} for a tensor of {len(x.extents)} dimensions")
     for axis in axes:
-        x = _insert_dimension(x, axis, _builder)
+        x = insert_dimension(x, axis, _builder)
     return x
 
 
@@ -99,8 +109,8 @@ def broadcast_to(x: tensor, *shape: Any, _builder: KernelBuilder = HIDDEN) -> te
 
     Errors: `ValueError` for another rank and for extents other than 1 that differ.
     """
-    x, tile = _tile(x, "broadcast_to")
-    wanted = _extents(shape)
+    x, tile = tile_argument(x, "broadcast_to")
+    wanted = extents_argument(shape)
     if len(wanted) != len(tile.shape):
         raise ValueError(f"rank mismatch: cannot broadcast {list(tile.shape)} to {wanted}")
     for axis, (extent, goal) in enumerate(zip(tile.shape, wanted, strict=True)):
@@ -112,7 +122,8 @@ def broadcast_to(x: tensor, *shape: Any, _builder: KernelBuilder = HIDDEN) -> te
     return grow(x, (*wanted,), _builder)
 
 
-def _extents(shape: Sequence[Any]) -> list[int]:
+def extents_argument(shape: Sequence[Any]) -> list[int]:
+    """Integers given one by one or as one tuple."""
     first = shape[0] if len(shape) == 1 else None
     return list(shape_of(first if isinstance(unwrap(first), list | tuple) else shape))
 
@@ -123,8 +134,8 @@ def permute(x: tensor, *dims: Any, _builder: KernelBuilder = HIDDEN) -> tensor:
 
     Errors: `ValueError` where `dims` (integers or one tuple) is no permutation of the dimensions.
     """
-    x, tile = _tile(x, "permute")
-    order = _extents(dims)
+    x, tile = tile_argument(x, "permute")
+    order = extents_argument(dims)
     if sorted(order) != list(range(len(tile.shape))):
         raise ValueError(f"permute's dims {order} must be a permutation of the {len(tile.shape)} dimensions")
     layout = permute_layout(tile.layout, order, tile.shape)
@@ -138,13 +149,28 @@ def trans(x: tensor, *dims: Any, _builder: KernelBuilder = HIDDEN) -> tensor:
 
     Errors: `ValueError` for fewer than two dimensions, or no permutation.
     """
-    x, tile = _tile(x, "trans")
+    x, tile = tile_argument(x, "trans")
     rank = len(tile.shape)
     if not dims:
         if rank < 2:
             raise ValueError(f"trans needs two dimensions to swap, not a tile of shape {list(tile.shape)}")
         dims = (*range(rank - 2), rank - 1, rank - 2)
     return permute(x, *dims, _builder=_builder)
+
+
+@builtin
+def set_auto_layout(x: tensor, layout: DistributedLayout | constexpr, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+    """The tile, whose layout is to be inferred, with the statement that it is `layout`; nothing is converted.
+
+    Errors: `ValueError` for a tile whose layout is not an AutoLayout, for what is no layout and for an AutoLayout.
+    """
+    x, tile = tile_argument(x, "set_auto_layout")
+    if not isinstance(tile.layout, AutoLayout):
+        raise ValueError(f"input must have auto layout, not {tile.layout}; convert_layout changes a known layout")
+    wanted = _unwrap_if_constexpr(layout)
+    if not isinstance(wanted, DistributedLayout) or isinstance(wanted, AutoLayout):
+        raise ValueError(f"must set to a distributed layout, not {wanted!r}")
+    return set_layout(x, wanted, _builder)
 
 
 @builtin
@@ -160,11 +186,12 @@ def convert_layout(
     Errors: `ValueError` for a scalar or what is no layout, `AssertionError` for another rank; `TypeError` with both
     maps where the conversion was to be trivial and is not.
     """
-    x, tile = _tile(x, "convert_layout")
+    x, tile = tile_argument(x, "convert_layout")
     target = distributed_type(tile.element_ty, tile.shape, require_layout(layout, "convert_layout"))
     if _unwrap_if_constexpr(assert_trivial) and not keeps_threads(tile.linear, target.linear):
         raise TypeError(
-            f"layout conversion from {tile.layout} to {target.layout} is not trivial.\n"
+            f"layout conversion from {tile.layout} to {target.layout} is not trivial. It moves elements between "
+            f"threads, which it does without assert_trivial=True.\n"
             f"from:\n{tile.linear}\nto:\n{target.linear}"
         )
     if tile.layout == target.layout:

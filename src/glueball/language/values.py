@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from glueball.tile.ir import Value
-from glueball.tile.types import block_type, distributed_type, dtype, pointer_type
+from glueball.tile.types import block_type, distributed_type, dtype, pointer_type, shared_memory_descriptor_type
 
 
 class base_type(ABC):  # noqa: N801, B024 - the name that kernel authors write; its members are registered below
@@ -19,6 +19,7 @@ class base_type(ABC):  # noqa: N801, B024 - the name that kernel authors write; 
 base_type.register(dtype)
 base_type.register(pointer_type)
 base_type.register(block_type)
+base_type.register(shared_memory_descriptor_type)
 
 
 class base_value:  # noqa: N801 - the name that kernel authors write
@@ -48,7 +49,9 @@ def types_agree(left: Any, right: Any) -> bool:
     """Whether values of two types can merge: equal, tiles compared by where their elements live."""
     if isinstance(left, distributed_type) and isinstance(right, distributed_type):
         return left.element_ty == right.element_ty and left.same_placement(right)
-    if isinstance(left, tuple_type) and isinstance(right, tuple_type):
+    if getattr(left, "owner", None) is not getattr(right, "owner", None):
+        return False
+    if hasattr(left, "types") and hasattr(right, "types"):
         return len(left.types) == len(right.types) and all(map(types_agree, left.types, right.types))
     return bool(left == right)
 

@@ -3,103 +3,15 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from glueball.errors import LayoutError
-from glueball.layouts import display, normalise
+from glueball.layouts import normalise
+from glueball.layouts.base import HARDWARE, DistributedLayout
 from glueball.layouts.linear import LinearLayout, log2_exact
 from glueball.layouts.normalise import Vector, require
-
-HARDWARE = ("register", "lane", "warp", "block")
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutType:
-    """The type of a layout that is passed as a compile-time value: equal exactly where the layouts are equal."""
-
-    value: DistributedLayout
-
-    def mangle(self) -> str:
-        """Text for a specialised function's name."""
-        return self.value.mangle()
-
-
-class DistributedLayout(ABC):
-    """Base of the layouts of tensors in registers.
-
-    Layouts are immutable values. They compare and hash by their fields, whichever containers they were written with.
-    """
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def rank(self) -> int:
-        """Number of tensor dimensions."""
-
-    @property
-    @abstractmethod
-    def cga_layout(self) -> tuple[Vector, ...]:
-        """For each bit of the CTA rank, the tile coordinates that it selects, in units of one CTA's tile."""
-
-    @property
-    @abstractmethod
-    def lanes(self) -> int:
-        """Number of lanes of a warp that the layout is made for."""
-
-    @property
-    @abstractmethod
-    def warps(self) -> int:
-        """Number of warps of a CTA that the layout is made for."""
-
-    @abstractmethod
-    def mangle(self) -> str:
-        """Text that identifies the layout, for a specialised function's name."""
-
-    @abstractmethod
-    def _map(self, shape: tuple[int, ...]) -> LinearLayout:
-        """The map for a shape whose rank and extents have been checked."""
-
-    @property
-    def ctas(self) -> int:
-        """Number of CTAs that share a tensor of this layout."""
-        return 1 << len(self.cga_layout)
-
-    @property
-    def type(self) -> LayoutType:
-        """The layout's type as a compile-time value."""
-        return LayoutType(self)
-
-    def linear(self, shape: Sequence[int]) -> LinearLayout:
-        """The map (register, lane, warp, block) -> coordinates for a tensor of `shape`.
-
-        Raises LayoutError where the layout is malformed, the rank differs, an extent is no power of two, or some
-        element would be held nowhere.
-        """
-        return _cached_map(self, tuple(shape))
-
-    def format_tensor_view(self, shape: Sequence[int]) -> str:
-        """The tensor as text, each element with its holders `T<thread>:<register>`."""
-        return display.tensor_view(self.linear(normalise.integers(shape, "shape")))
-
-    def format_hardware_view(self, shape: Sequence[int]) -> str:
-        """The hardware as text: warp by warp, one line per register with the elements that the lanes hold."""
-        return display.hardware_view(self.linear(normalise.integers(shape, "shape")))
-
-
-@lru_cache(maxsize=4096)
-def _cached_map(layout: DistributedLayout, shape: tuple[int, ...]) -> LinearLayout:
-    if len(shape) != layout.rank:
-        raise LayoutError(f"a tensor of shape {list(shape)} has rank {len(shape)}, its layout {layout.rank}: {layout}")
-    for axis, extent in enumerate(shape):
-        log2_exact(extent, f"extent of dimension {axis} of {list(shape)}")
-    result = layout._map(shape)
-    if not result.is_surjective():
-        raise LayoutError(f"a layout is expected to be surjective, this one leaves out elements: {layout}\n{result}")
-    return result
+from glueball.layouts.tiles import cga_bases, clip, fit, joined, joined_vectors, repetitions, unit, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +48,7 @@ class BlockedLayout(DistributedLayout):
         }
         for name, values in lists.items():
             object.__setattr__(self, name, normalise.integers(values, name))
-        _set_cga_layout(self, cga_layout)
+        object.__setattr__(self, "cga_layout", cga_bases(cga_layout, self.rank))
         for name in lists:
             entries = getattr(self, name)
             require(len(entries) == self.rank, f"{name} {list(entries)} must have {self.rank} entries")
@@ -159,32 +71,25 @@ class BlockedLayout(DistributedLayout):
     def mangle(self) -> str:
         """Text that identifies the layout, for a specialised function's name."""
         lists = (self.size_per_thread, self.threads_per_warp, self.warps_per_cta, self.order)
-        return f"B{'_'.join(map(_join, lists))}_{_join_vectors(self.cga_layout)}B"
+        return f"B{'_'.join(map(joined, lists))}_{joined_vectors(self.cga_layout)}B"
 
     def _map(self, shape: tuple[int, ...]) -> LinearLayout:
-        self._check()
-        cta_shape = _shape_per_cta(shape, self.cga_layout)
+        self.check()
         extents = [1] * self.rank
         levels = []
         for sizes in (self.size_per_thread, self.threads_per_warp, self.warps_per_cta):
             level = []
             for axis in self.order:
                 for _ in range(sizes[axis].bit_length() - 1):
-                    level.append(_unit(axis, extents[axis], self.rank))
+                    level.append(unit(axis, extents[axis], self.rank))
                     extents[axis] *= 2
-            levels.append(_clip(level, cta_shape))
+            levels.append(level)
         register, lane, warp = levels
-        register = [*filter(any, register), *_repetitions(extents, cta_shape, self.order)]
-        bases = {"register": register, "lane": lane, "warp": warp, "block": self._blocks(shape, cta_shape)}
-        return LinearLayout.from_bases(bases, shape)
+        tile = (register, lane, warp)
+        return fit(tile, extents, shape, self.order, self.cga_layout, keep_zero_registers=False)
 
-    def _blocks(self, shape: tuple[int, ...], cta_shape: tuple[int, ...]) -> list[Vector]:
-        scaled = [
-            tuple(value * extent for value, extent in zip(basis, cta_shape, strict=True)) for basis in self.cga_layout
-        ]
-        return _clip(scaled, shape)
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise LayoutError unless the order is a permutation and every size a power of two."""
         if sorted(self.order) != list(range(self.rank)):
             raise LayoutError(f"order must be a permutation of 0..{self.rank - 1}, not {list(self.order)}")
         for name in ("size_per_thread", "threads_per_warp", "warps_per_cta"):
@@ -218,7 +123,7 @@ class SliceLayout(DistributedLayout):
     @property
     def cga_layout(self) -> tuple[Vector, ...]:
         """The parent's, without the column of `dim`."""
-        return tuple(_without(basis, self.dim) for basis in self.parent.cga_layout)
+        return tuple(without(basis, self.dim) for basis in self.parent.cga_layout)
 
     @property
     def lanes(self) -> int:
@@ -317,21 +222,21 @@ class DistributedLinearLayout(DistributedLayout):
     def mangle(self) -> str:
         """Text that identifies the layout, for a specialised function's name."""
         groups = (self.reg_bases, self.lane_bases, self.warp_bases, self.block_bases)
-        letters = "".join(f"{letter}{_join_vectors(group)}" for letter, group in zip("RLWB", groups, strict=True))
-        return f"DLL{letters}S{_join(self.shape)}DLL"
+        letters = "".join(f"{letter}{joined_vectors(group)}" for letter, group in zip("RLWB", groups, strict=True))
+        return f"DLL{letters}S{joined(self.shape)}DLL"
 
     def _map(self, shape: tuple[int, ...]) -> LinearLayout:
         groups = dict(zip(HARDWARE, (self.reg_bases, self.lane_bases, self.warp_bases, self.block_bases), strict=True))
         own = LinearLayout.from_bases(groups, self.shape)
         if not own.is_surjective():
             raise LayoutError(f"a layout is expected to be surjective, this one leaves out elements: {self}")
-        bases = {name: _clip(group, shape) for name, group in groups.items()}
+        bases = {name: clip(group, shape) for name, group in groups.items()}
         kept = [
             basis
             for basis, before in zip(bases["register"], self.reg_bases, strict=True)
             if any(basis) or not any(before)
         ]
-        bases["register"] = [*kept, *_repetitions(list(self.shape), shape, self._order())]
+        bases["register"] = [*kept, *repetitions(list(self.shape), shape, self._order())]
         return LinearLayout.from_bases(bases, shape)
 
     def _order(self) -> Vector:
@@ -343,92 +248,3 @@ class DistributedLinearLayout(DistributedLayout):
 def to_distributed_linear(layout: DistributedLayout, shape: Sequence[int]) -> DistributedLinearLayout:
     """The explicit spelling of a layout for a tensor of `shape`."""
     return DistributedLinearLayout.from_linear(layout.linear(shape))
-
-
-def expand_dims_layout(layout: DistributedLayout, axis: int, shape: Sequence[int]) -> DistributedLayout:
-    """The layout after a dimension of extent 1 is inserted at `axis` of a tensor of `shape`.
-
-    That is P for SliceLayout(axis, P), and for every other layout one of which it is the slice along `axis`. Raises
-    LayoutError where there is none: where registers of a thread hold copies, which no slice has.
-    """
-    if not 0 <= axis <= layout.rank:
-        raise LayoutError(f"cannot insert a dimension at {axis} into a tensor of rank {layout.rank}")
-    if isinstance(layout, SliceLayout) and layout.dim == axis:
-        return layout.parent
-    source = layout.linear(shape)
-    extents = (*shape[:axis], 1, *shape[axis:])
-    bases = {name: source.flat_bases(name) for name in HARDWARE}
-    parent = DistributedLinearLayout.from_linear(LinearLayout.from_flat_bases(bases, extents))
-    if SliceLayout(axis, parent).linear(shape) != source:
-        raise LayoutError(
-            f"expand_dims needs a SliceLayout along dimension {axis}; this is not the map of one: {layout}"
-        )
-    return parent
-
-
-def permute_layout(layout: DistributedLayout, order: Sequence[int], shape: Sequence[int]) -> DistributedLayout:
-    """The layout after dimensions are permuted: dimension i of the result is dimension `order[i]` of the operand.
-
-    A BlockedLayout stays one; any other becomes a DistributedLinearLayout for `shape`, the operand's.
-    """
-    if sorted(order) != list(range(layout.rank)):
-        raise LayoutError(f"{list(order)} is not a permutation of the {layout.rank} dimensions")
-    if isinstance(layout, BlockedLayout):
-        return BlockedLayout(
-            _pick(layout.size_per_thread, order),
-            _pick(layout.threads_per_warp, order),
-            _pick(layout.warps_per_cta, order),
-            [list(order).index(axis) for axis in layout.order],
-            [_pick(basis, order) for basis in layout.cga_layout],
-        )
-    bases = layout.linear(shape).bases
-    register, lane, warp, block = ([_pick(basis, order) for basis in bases[name]] for name in HARDWARE)
-    return DistributedLinearLayout(register, lane, warp, block, _pick(shape, order))
-
-
-def _set_cga_layout(layout: BlockedLayout, cga_layout: Iterable[Iterable[int]] | None) -> None:
-    bases = normalise.vectors(() if cga_layout is None else cga_layout, "cga_layout")
-    for basis in bases:
-        require(len(basis) == layout.rank, f"basis {list(basis)} of cga_layout must have {layout.rank} coordinates")
-    object.__setattr__(layout, "cga_layout", bases)
-
-
-def _shape_per_cta(shape: tuple[int, ...], cga_layout: tuple[Vector, ...]) -> tuple[int, ...]:
-    counts = [2 * max(values) if any(values) else 1 for values in zip(*cga_layout, strict=True)] or [1] * len(shape)
-    return tuple(max(1, extent // count) for extent, count in zip(shape, counts, strict=True))
-
-
-def _clip(bases: Iterable[Vector], shape: Sequence[int]) -> list[Vector]:
-    """Zero the coordinates that fall outside the shape."""
-    return [
-        tuple(value if value < extent else 0 for value, extent in zip(basis, shape, strict=True)) for basis in bases
-    ]
-
-
-def _repetitions(extents: list[int], shape: Sequence[int], order: Sequence[int]) -> Iterator[Vector]:
-    """Register bases that repeat a tile of `extents` over a larger shape."""
-    for axis in order:
-        extent = extents[axis]
-        while extent < shape[axis]:
-            yield _unit(axis, extent, len(shape))
-            extent *= 2
-
-
-def _unit(axis: int, value: int, rank: int) -> Vector:
-    return tuple(value if index == axis else 0 for index in range(rank))
-
-
-def _without(values: Vector, axis: int) -> Vector:
-    return values[:axis] + values[axis + 1 :]
-
-
-def _pick(values: Sequence[int], order: Sequence[int]) -> list[int]:
-    return [values[axis] for axis in order]
-
-
-def _join(values: Iterable[int]) -> str:
-    return "_".join(map(str, values))
-
-
-def _join_vectors(bases: Iterable[Vector]) -> str:
-    return "~".join(map(_join, bases))

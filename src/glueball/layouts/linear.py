@@ -145,6 +145,10 @@ class LinearLayout:
             mask >>= len(column)
         return values
 
+    def shifts(self) -> tuple[int, ...]:
+        """For each dimension of the shape, the position of its lowest bit in a flat index."""
+        return _shifts(self.shape)
+
     # -- application
 
     def apply(self, **inputs: int) -> Coordinates:
@@ -174,7 +178,163 @@ class LinearLayout:
         """Flat images of every index of one input dimension, the others being zero; int64, read-only."""
         return _table(self.flat_bases(name))
 
+    # -- construction from parts
+
+    @classmethod
+    def identity_1d(cls, size: int, name: str, output: str) -> LinearLayout:
+        """The map of `size` indices onto as many coordinates, each onto itself."""
+        return cls.strided_1d(size, 1, name, output)
+
+    @classmethod
+    def strided_1d(cls, size: int, stride: int, name: str, output: str) -> LinearLayout:
+        """The map of `size` indices i to the coordinates i * stride, in an output of size * stride; powers of two."""
+        bits, shift = log2_exact(size, "size"), log2_exact(stride, "stride")
+        return cls((name,), (tuple(1 << (shift + bit) for bit in range(bits)),), (size * stride,), (output,))
+
+    @classmethod
+    def zeros_1d(cls, size: int, name: str, output: str, output_size: int = 1) -> LinearLayout:
+        """The map of `size` indices to coordinate 0 of an output of `output_size`."""
+        log2_exact(output_size, "output_size")
+        return cls((name,), ((0,) * log2_exact(size, "size"),), (output_size,), (output,))
+
+    def concat(self, other: LinearLayout) -> LinearLayout:
+        """The direct sum: this map for the low bits of every index and coordinate, `other` for the bits above.
+
+        Dimensions of the same name grow, others are appended.
+        """
+        inputs = tuple(dict.fromkeys((*self.inputs, *other.inputs)))
+        own = dict(zip(self.outputs, self.shape, strict=True))
+        theirs = dict(zip(other.outputs, other.shape, strict=True))
+        sizes = {name: own.get(name, 1) * theirs.get(name, 1) for name in dict.fromkeys((*own, *theirs))}
+        bases: dict[str, list[list[int]]] = {name: [] for name in inputs}
+        for layout, scales in ((self, dict.fromkeys(sizes, 1)), (other, {name: own.get(name, 1) for name in sizes})):
+            for name, vectors in layout.bases.items():
+                for vector in vectors:
+                    values = dict(zip(layout.outputs, vector, strict=True))
+                    bases[name].append([values.get(output, 0) * scale for output, scale in scales.items()])
+        return LinearLayout.from_bases(bases, tuple(sizes.values()), tuple(sizes))
+
+    def divide_left(self, divisor: LinearLayout) -> LinearLayout | None:
+        """The quotient q for which `divisor.concat(q)` is this map, over the same dimensions; None if there is none.
+
+        That a map is divisible by a vector's identity says that the vector can be accessed in one piece.
+        """
+        if not set(divisor.inputs) <= set(self.inputs) or not set(divisor.outputs) <= set(self.outputs):
+            return None
+        low = dict(zip(divisor.outputs, divisor.shape, strict=True))
+        if any(low.get(name, 1) > extent for name, extent in zip(self.outputs, self.shape, strict=True)):
+            return None
+        scales = [low.get(name, 1) for name in self.outputs]
+        bases = {}
+        for name, vectors in self.bases.items():
+            high = vectors[divisor.bits(name) :]
+            if any(value % scale for vector in high for value, scale in zip(vector, scales, strict=True)):
+                return None
+            bases[name] = [[value // scale for value, scale in zip(vector, scales, strict=True)] for vector in high]
+        shape = [extent // scale for extent, scale in zip(self.shape, scales, strict=True)]
+        quotient = LinearLayout.from_bases(bases, shape, self.outputs)
+        padding = LinearLayout(
+            self.inputs, tuple(() for _ in self.inputs), tuple(1 for _ in self.outputs), self.outputs
+        )
+        return quotient if padding.concat(divisor).concat(quotient) == self else None
+
+    # -- renaming
+
+    def reshape(self, shape: Sequence[int], outputs: Sequence[str] | None = None) -> LinearLayout:
+        """The same points read, row by row, as those of another shape with as many elements."""
+        extents = tuple(shape)
+        names = tuple(outputs) if outputs is not None else default_outputs(len(extents))
+        if sum(_shifts_and_bits(extents)[1]) != sum(_shifts_and_bits(self.shape)[1]) or len(names) != len(extents):
+            raise LayoutError(f"cannot read a tensor of {list(self.shape)} as one of {list(extents)}")
+        return LinearLayout(self.inputs, self.columns, extents, names)
+
+    def reshape_inputs(self, bits: Mapping[str, int]) -> LinearLayout:
+        """The same map over other input dimensions, given by their numbers of bits; the first takes the lowest bits."""
+        columns = self.all_columns()
+        if sum(bits.values()) != len(columns) or min(bits.values(), default=0) < 0:
+            raise LayoutError(f"cannot divide {len(columns)} index bits into {dict(bits)}")
+        taken = iter(columns)
+        return LinearLayout(
+            tuple(bits),
+            tuple(tuple(next(taken) for _ in range(count)) for count in bits.values()),
+            self.shape,
+            self.outputs,
+        )
+
+    def flatten_outputs(self, output: str = "dim0") -> LinearLayout:
+        """The same points as row-major flat indices."""
+        return self.reshape((self.elements,), (output,))
+
+    def flatten_inputs(self, name: str = "index") -> LinearLayout:
+        """The same map over one input dimension, the bits of the first dimension lowest."""
+        return self.reshape_inputs({name: len(self.all_columns())})
+
+    def transpose(self, order: Sequence[int]) -> LinearLayout:
+        """The map with its output dimensions reordered: dimension i of the result is dimension `order[i]` of this."""
+        if sorted(order) != list(range(len(self.shape))):
+            raise LayoutError(f"{list(order)} is not a permutation of the {len(self.shape)} dimensions")
+        bases = {name: [[vector[axis] for axis in order] for vector in vectors] for name, vectors in self.bases.items()}
+        names = [self.outputs[axis] for axis in order]
+        return LinearLayout.from_bases(bases, [self.shape[axis] for axis in order], names)
+
+    def transpose_inputs(self, names: Sequence[str]) -> LinearLayout:
+        """The map with its input dimensions in another order."""
+        if sorted(names) != sorted(self.inputs):
+            raise LayoutError(f"{list(names)} is not a permutation of {list(self.inputs)}")
+        return LinearLayout(tuple(names), tuple(map(self.flat_bases, names)), self.shape, self.outputs)
+
+    def slice(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> LinearLayout:
+        """The part of the map from some input dimensions (the others zero) to some of the coordinates."""
+        names = self.inputs if inputs is None else tuple(inputs)
+        kept = self.outputs if outputs is None else tuple(outputs)
+        for name, known in [*((name, self.inputs) for name in names), *((name, self.outputs) for name in kept)]:
+            if name not in known:
+                raise LayoutError(f"the layout has no dimension {name!r}, only {', '.join(known)}")
+        axes = [self.outputs.index(name) for name in kept]
+        bases = self.bases
+        parts = {name: [[vector[axis] for axis in axes] for vector in bases[name]] for name in names}
+        return LinearLayout.from_bases(parts, [self.shape[axis] for axis in axes], kept)
+
+    def resize(
+        self, shape: Sequence[int], *, name: str = "register", order: Sequence[int] | None = None
+    ) -> LinearLayout:
+        """The map fitted to another shape of the same rank.
+
+        Where the shape is smaller, coordinates wrap, so that a surjective map stays one. Where it is larger, index bits
+        are appended to the input `name`, along the dimensions in `order` (by default the last one first).
+        """
+        extents = tuple(shape)
+        if len(extents) != len(self.shape):
+            raise LayoutError(f"a map onto {list(self.shape)} does not fit the rank of {list(extents)}")
+        bases = {
+            own: [[value % extent for value, extent in zip(vector, extents, strict=True)] for vector in vectors]
+            for own, vectors in self.bases.items()
+        }
+        for axis in order if order is not None else reversed(range(len(extents))):
+            extent = self.shape[axis]
+            while extent < extents[axis]:
+                bases.setdefault(name, []).append([extent if index == axis else 0 for index in range(len(extents))])
+                extent *= 2
+        return LinearLayout.from_bases(bases, extents, self.outputs)
+
     # -- algebra
+
+    def is_trivial_over(self, names: Iterable[str]) -> bool:
+        """Whether a map between index spaces leaves some dimensions alone.
+
+        That is where each of them, an input and an output of one size, maps onto itself, and nothing else maps there.
+        """
+        for name in names:
+            if name not in self.inputs or name not in self.outputs:
+                return False
+            axis = self.outputs.index(name)
+            expected = [1 << bit for bit in range(self.shape[axis].bit_length() - 1)]
+            own = self.bases[name]
+            if [vector[axis] for vector in own] != expected or any(sum(vector) != vector[axis] for vector in own):
+                return False
+            if any(vector[axis] for other, vectors in self.bases.items() if other != name for vector in vectors):
+                return False
+        return True
 
     def is_injective(self) -> bool:
         """Whether every index has a point of its own: nothing is replicated."""

@@ -5,6 +5,9 @@ element: (A r ^ B l, C r ^ D l), plus terms of the warp and CTA. With E chosen s
 lane l receives register k ^ E l in round k, from lane C k ^ G l, which sends register A k ^ F (own lane ^ C k), where
 F G = A E ^ B. So every round sends one register of each lane, after the registers of each lane have been permuted by
 an XOR with F l, and before they are permuted by an XOR with E l.
+
+Where no such F exists, because lanes that fetch from one lane want different registers of it, a register is fetched
+once for each of the variants that are wanted, and the receiver chooses: variants are further bits of its number.
 """
 
 from __future__ import annotations
@@ -115,13 +118,18 @@ class WarpMoves:
     """The steps of a conversion inside each warp.
 
     Source registers go through `before`, rounds move them into place, `after` permutes what was received, and
-    register i of the result is then `copies[i]`.
+    register i of the result is then `copies[i]`. More registers may be received than the result has.
     """
 
     before: Exchange
     rounds: tuple[ShuffleRound, ...]
     after: Exchange
     copies: tuple[int, ...]
+
+    @property
+    def received(self) -> int:
+        """Registers that the rounds receive, all variants included."""
+        return sum(len(step.destinations) for step in self.rounds)
 
 
 def plan_moves(source: LinearLayout, destination: LinearLayout, element_bits: int) -> WarpMoves | None:
@@ -150,17 +158,17 @@ class _Solver:
         registers = self._slots([self.destination.flat_bases("register")[bit] for bit in self.kept])
         if warp is None or block is None or registers is None:
             return None
+        found = []
         for prefer_own in (True, False):
             lanes = self._lane_slots(prefer_own)
             if lanes is None:
                 return None
-            chosen = self._choose(registers, lanes)
-            if chosen is not None:
-                exchange, lanes = chosen
-                moves = self._moves(registers, lanes, exchange, warp, block, pack)
-                if moves is not None:
-                    return moves
-        return None
+            exchange, lanes = self._choose(registers, lanes)
+            moves = self._moves(registers, lanes, exchange, warp, block, pack)
+            found.append(moves)
+            if moves.received == 1 << len(registers):
+                break
+        return min(found, key=lambda moves: moves.received)
 
     def _slots(self, vectors: Sequence[int]) -> list[int] | None:
         slots = [self.span.solve(vector) for vector in vectors]
@@ -187,7 +195,7 @@ class _Solver:
     def _lane(self, slot: int) -> int:
         return slot >> self.shift
 
-    def _choose(self, registers: list[int], lanes: list[int]) -> tuple[list[int], list[int]] | None:
+    def _choose(self, registers: list[int], lanes: list[int]) -> tuple[list[int], list[int]]:
         """E, as one combination of kept registers per lane bit, and lane slots that go with it."""
         senders = f2.Echelon(map(self._lane, registers))
         stay = [senders.solve(self._lane(slot) ^ 1 << bit) for bit, slot in enumerate(lanes)]
@@ -212,7 +220,8 @@ class _Solver:
                 chosen.append(0)
                 changes.append(spare.pop(0))
             else:
-                return None
+                chosen.append(0)
+                changes.append(0)
             basis.append(clash)
         return self._per_lane_bit(basis, chosen), [
             slot ^ change for slot, change in zip(lanes, self._per_lane_bit(basis, changes), strict=True)
@@ -232,22 +241,30 @@ class _Solver:
 
     def _moves(
         self, registers: list[int], lanes: list[int], exchange: list[int], warp: list[int], block: list[int], pack: int
-    ) -> WarpMoves | None:
+    ) -> WarpMoves:
         low = (1 << self.shift) - 1
         received = [slot ^ f2.apply(registers, mask) for slot, mask in zip(lanes, exchange, strict=True)]
         gathered = [self._lane(slot) for slot in received]
-        if any(f2.apply(received, mask) & low for mask in f2.kernel(gathered)):
-            return None
         independent = self._independent_bits(gathered)
         sent = self._per_lane_bit([gathered[bit] for bit in independent], [received[bit] & low for bit in independent])
         by_warp = [slot & low ^ f2.apply(sent, self._lane(slot)) for slot in warp]
         by_block = [slot & low ^ f2.apply(sent, self._lane(slot)) for slot in block]
+        # What each lane bit wants beyond what its sender can tell from its own lane.
+        wanted = [slot & low ^ f2.apply(sent, lane) for slot, lane in zip(received, gathered, strict=True)]
+        differences = f2.independent(wanted)
+        variants = f2.Echelon(differences)
+        choice = [variants.solve(want) or 0 for want in wanted]
         columns = tuple(gathered), tuple(map(self._lane, warp)), tuple(map(self._lane, block))
+        above = self.destination.bits("register")
         groups: dict[int, list[tuple[int, int]]] = {}
         for index in range(1 << len(registers)):
             slot = f2.apply(registers, index)
             lane = self._lane(slot)
-            groups.setdefault(lane, []).append((slot & low ^ f2.apply(sent, lane), self._register(index)))
+            source, destination = slot & low ^ f2.apply(sent, lane), self._register(index)
+            groups.setdefault(lane, []).extend(
+                (source ^ f2.apply(differences, variant), destination | variant << above)
+                for variant in range(1 << len(differences))
+            )
         rounds = []
         for lane, pairs in groups.items():
             source_lane = ThreadFunction(lane, *columns)
@@ -256,9 +273,9 @@ class _Solver:
                 sources, destinations = zip(*pairs[start : start + size], strict=True)
                 rounds.append(ShuffleRound(source_lane, sources, destinations))
         none = [0] * len(warp), [0] * len(block)
-        after = Exchange.of([self._register(mask) for mask in exchange], *none)
+        swaps = [self._register(mask) | variant << above for mask, variant in zip(exchange, choice, strict=True)]
         copies = tuple(f2.apply(self.copies, index) for index in range(self.destination.size("register")))
-        return WarpMoves(Exchange.of(sent, by_warp, by_block), tuple(rounds), after, copies)
+        return WarpMoves(Exchange.of(sent, by_warp, by_block), tuple(rounds), Exchange.of(swaps, *none), copies)
 
     def _independent_bits(self, vectors: Sequence[int]) -> list[int]:
         span = f2.Echelon()

@@ -5,16 +5,21 @@ first, into the elements of one vector access, the remaining elements of one row
 lanes of a wavefront conflict exactly where they meet in a bank but not in the row. So row bits are wanted that span
 a subspace H which meets neither the span of the writer's vectors and lanes nor that of the reader's. Where E and F
 extend the common part of those two spans to each of them, and C extends their sum to everything, the vectors
-E_i + F_i together with C span such an H, of the greatest possible dimension.
+E_i + F_i together with C span such an H, of the greatest possible dimension. H must also leave the vectors whole:
+modulo the threads of the side that has the wider ones, it may not meet them. Where that H does, one is grown instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, islice
 
 from glueball.layouts import f2
 from glueball.layouts.memory import VECTOR_BYTES, WORD_BYTES
+
+MOST_CHOICES = 40
+"""Choices of a vector that are tried where the first one leaves conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,36 @@ def common_vector(writer: Side, reader: Side, element_bytes: int) -> tuple[int, 
     return tuple(f2.independent(shared, (*writer.threads, *reader.threads))[:limit])
 
 
-def extra_vector(side: Side, common: Sequence[int], element_bytes: int) -> tuple[int, ...]:
+def extra_vector(side: Side, other: Side, common: Sequence[int], element_bytes: int) -> tuple[int, ...]:
     """Further register bases of one side, up to 16 bytes' worth together with the common ones."""
+    return next(extra_vectors(side, other, common, element_bytes))
+
+
+def extra_vectors(side: Side, other: Side, common: Sequence[int], element_bytes: int) -> Iterator[tuple[int, ...]]:
+    """Choices of further register bases of one side, up to 16 bytes' worth together with the common ones.
+
+    The first is of the bases as they are; where there are more than fit, or sums of them, others follow.
+    """
     limit = _log2(VECTOR_BYTES // element_bytes) - len(common)
-    return tuple(f2.independent(side.registers, (*common, *side.threads))[:limit])
+    basis = f2.independent(side.registers, (*common, *side.threads))
+    first = _apart(basis[:limit], side, other, common)
+    yield first
+    pool = [*basis, *(one ^ two for one, two in combinations(f2.independent(side.registers), 2))]
+    for chosen in islice(combinations(pool, len(first)), MOST_CHOICES):
+        if len(f2.independent(chosen, (*common, *side.threads))) == len(first):
+            yield _apart(chosen, side, other, common)
+
+
+def _apart(vectors: Sequence[int], side: Side, other: Side, common: Sequence[int]) -> tuple[int, ...]:
+    """Vectors without the common one that, with threads, adds up to them: it then stays apart from both."""
+    span = f2.Echelon((*common, *side.threads, *other.threads))
+    mask = (1 << len(common)) - 1
+    result = []
+    for vector in vectors:
+        apart = vector ^ f2.apply(common, (span.solve(vector) or 0) & mask)
+        span.add(apart)
+        result.append(apart)
+    return tuple(result)
 
 
 def swizzle(
@@ -75,6 +106,10 @@ def swizzle(
     wanted = rows + words if rows else 0
     high = _avoiding(owner_span, other_span, candidates, owner.threads)[:wanted]
     if len(high) < wanted or not _disjoint(low, [*high, *owner.threads]):
+        if not _disjoint(low, owner.threads):
+            return None
+        high = _grown((owner_span, other_span), (low, owner.threads), beyond, wanted)
+    if len(high) < wanted:
         return None
     rest = list(high)
     rest += f2.independent(owner.threads, rest)
@@ -99,6 +134,24 @@ def _avoiding(first: list[int], second: list[int], candidates: Sequence[int], th
     only_second = only_second[max(0, len(only_second) - len(only_first)) :]
     outside = f2.independent(candidates, (*first, *second))
     return outside + [one ^ two for one, two in zip(only_first, only_second, strict=False)]
+
+
+def _grown(
+    avoided: tuple[Sequence[int], ...], apart: tuple[Sequence[int], Sequence[int]], basis: Sequence[int], wanted: int
+) -> list[int]:
+    """Vectors of a basis and sums of two, one by one, whose span meets no avoided one and keeps two others apart."""
+    chosen: list[int] = []
+    for vector in (*basis, *(one ^ two for one, two in combinations(basis, 2))):
+        if len(chosen) == wanted:
+            break
+        larger = [*chosen, vector]
+        if (
+            f2.rank(larger) == len(larger)
+            and all(_disjoint(larger, span) for span in avoided)
+            and _disjoint(apart[0], [*larger, *apart[1]])
+        ):
+            chosen = larger
+    return chosen
 
 
 def _disjoint(first: Sequence[int], second: Sequence[int]) -> bool:

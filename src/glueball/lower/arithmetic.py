@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glueball.lower.context import Context, lowers
+from glueball.lower.floats import float_to_float, narrowed, narrowed_exactly, sign_changed, widened
 from glueball.lower.terms import (
     Term,
     add_terms,
@@ -13,12 +14,11 @@ from glueball.lower.terms import (
     element_type,
     extend_offset,
     materialize,
-    missing,
     multiply_terms,
     register_type,
     subtract_terms,
 )
-from glueball.thread import arithmetic, conversion
+from glueball.thread import arithmetic, conversion, mathematics
 from glueball.thread.builder import Builder
 from glueball.thread.ir import BITS, Record, Value
 from glueball.tile.ir import Operation
@@ -41,6 +41,7 @@ FLOAT_RECORDS: dict[str, Record] = {
     "sub": arithmetic.FSUB,
     "mul": arithmetic.FMUL,
     "div": arithmetic.FDIV,
+    "rem": mathematics.REM_FLOAT,
     "minimum": arithmetic.MIN_FLOAT,
     "maximum": arithmetic.MAX_FLOAT,
 }
@@ -59,10 +60,28 @@ def binary(context: Context, operation: Operation) -> None:
     element = element_type(operation.result.type)
     if element.is_floating():
         _zip(context, operation, _float_rule(context.builder, operation.opcode, element))
-    elif element.is_bool() and operation.opcode == "and":
-        _zip(context, operation, conjunction)
+    elif element.is_bool():
+        _zip(context, operation, _boolean_rule(context.builder, operation.opcode))
     else:
         _zip(context, operation, _integer_rule(context.builder, operation, element))
+
+
+def _boolean_rule(builder: Builder, opcode: str) -> Callable[[Term, Term], Term]:
+    """Arithmetic of integers of one bit, which is logic."""
+    if opcode in ("and", "mul", "minimum"):
+        return conjunction
+    inverts = opcode in ("div", "rem", "shl", "shr")
+    connect = {"or": builder.logical_or, "maximum": builder.logical_or, "div": builder.logical_or}
+    connect |= dict.fromkeys(("xor", "add", "sub"), builder.logical_xor)
+    connect |= dict.fromkeys(("rem", "shl", "shr"), builder.logical_and)
+
+    def rule(left: Term, right: Term) -> Term:
+        first, second = materialize(builder, left), materialize(builder, right)
+        if inverts:
+            second = builder.logical_xor(second, builder.constant("i1", True))
+        return Term(connect[opcode](first, second))
+
+    return rule
 
 
 def _integer_rule(builder: Builder, operation: Operation, element: dtype) -> Callable[[Term, Term], Term]:
@@ -100,36 +119,23 @@ def _shift(builder: Builder, record: Record, value: Value, amount: Value) -> Val
 
 
 def _float_rule(builder: Builder, opcode: str, element: dtype) -> Callable[[Term, Term], Term]:
-    if opcode not in FLOAT_RECORDS:
-        raise missing(f"`{opcode}` on {element}")
     record = FLOAT_RECORDS[opcode]
+    back = narrowed_exactly if opcode in ("minimum", "maximum") else narrowed
 
     def rule(left: Term, right: Term) -> Term:
         wide = [widened(builder, term.base, element) for term in (left, right)]
-        return Term(narrowed(builder, builder.binary(record, *wide), element))
+        return Term(back(builder, builder.binary(record, *wide), element))
 
     return rule
-
-
-def widened(builder: Builder, value: Value, element: dtype) -> Value:
-    """A float in the precision that arithmetic runs in: 16-bit floats compute in float32, which rounds once."""
-    if element.is_fp8():
-        raise missing(f"arithmetic on {element}")
-    return builder.convert(conversion.FLOAT_EXTEND, value, "f32") if element.primitive_bitwidth == 16 else value
-
-
-def narrowed(builder: Builder, value: Value, element: dtype) -> Value:
-    """Back from the precision of `widened`, to nearest even."""
-    if element.primitive_bitwidth == 16:
-        return builder.convert(conversion.FLOAT_TRUNCATE, value, register_type(element))
-    return value
 
 
 @lowers("negate")
 def negate(context: Context, operation: Operation) -> None:
     """Minus, elementwise."""
     builder, element = context.builder, element_type(operation.result.type)
-    if element.is_floating():
+    if element.is_fp8():
+        _zip(context, operation, lambda term: Term(sign_changed(builder, term.base, element, "xor")))
+    elif element.is_floating():
         _zip(
             context,
             operation,
@@ -137,6 +143,8 @@ def negate(context: Context, operation: Operation) -> None:
                 narrowed(builder, builder.emit(arithmetic.FNEG, (widened(builder, term.base, element),))[0], element)
             ),
         )
+    elif element.is_bool():
+        context.bind(operation.result, context.terms(operation.operands[0]))
     else:
         zero = Term(builder.constant(register_type(element), 0))
         _zip(context, operation, lambda term: subtract_terms(builder, zero, term))
@@ -181,11 +189,7 @@ def bitcast(context: Context, operation: Operation) -> None:
     _zip(
         context,
         operation,
-        lambda term: (
-            term
-            if term.base.type == kind
-            else Term(builder.convert(conversion.BITCAST, materialize(builder, term), kind))
-        ),
+        lambda term: Term(builder.convert(conversion.BITCAST, materialize(builder, term), kind)),
     )
 
 
@@ -199,10 +203,16 @@ def cast(context: Context, operation: Operation) -> None:
     elif source.is_int() and target.is_int():
         index = bool(operation.attributes.get("index"))
         _zip(context, operation, lambda term: _integer_cast(builder, term, source, target, index=index))
+    elif source.is_int() or target.is_int():
+        _zip(
+            context,
+            operation,
+            lambda term: Term(_to_and_from_integer(builder, materialize(builder, term), source, target)),
+        )
     else:
-        if operation.attributes.get("rounding", "nearest") != "nearest":
-            raise missing(f"rounding {operation.attributes['rounding']!r} in a cast")
-        _zip(context, operation, lambda term: Term(_float_cast(builder, materialize(builder, term), source, target)))
+        rounding = operation.attributes.get("rounding", "nearest")
+        values = float_to_float(context, context.terms(operation.operands[0]), source, target, rounding)
+        context.bind(operation.result, tuple(map(Term, values)))
 
 
 def _integer_cast(builder: Builder, term: Term, source: dtype, target: dtype, *, index: bool) -> Term:
@@ -215,23 +225,10 @@ def _integer_cast(builder: Builder, term: Term, source: dtype, target: dtype, *,
     return Term(builder.convert(record, materialize(builder, term), register_type(target)))
 
 
-def _float_cast(builder: Builder, value: Value, source: dtype, target: dtype) -> Value:
-    if source.is_fp8() or target.is_fp8():
-        raise missing(f"a cast from {source} to {target}")
+def _to_and_from_integer(builder: Builder, value: Value, source: dtype, target: dtype) -> Value:
     kind = register_type(target)
     if source.is_int():
-        if target.is_bf16() and source.primitive_bitwidth > 16:
-            raise missing(f"a cast from {source} to {target}; cast to float32 first")
         record = conversion.SIGNED_TO_FLOAT if source.signed else conversion.UNSIGNED_TO_FLOAT
-        return narrowed(builder, builder.convert(record, value, "f32" if target.is_bf16() else kind), target)
-    if target.is_int():
+    else:
         record = conversion.FLOAT_TO_SIGNED if target.signed else conversion.FLOAT_TO_UNSIGNED
-        return builder.convert(record, widened(builder, value, source), kind)
-    wide = widened(builder, value, source)
-    if target.is_fp64():
-        return builder.convert(conversion.FLOAT_EXTEND, wide, "f64")
-    if source.is_fp64() and target.primitive_bitwidth == 16:
-        return builder.convert(conversion.FLOAT_TRUNCATE, value, kind)
-    return narrowed(
-        builder, wide if not source.is_fp64() else builder.convert(conversion.FLOAT_TRUNCATE, value, "f32"), target
-    )
+    return builder.convert(record, value, kind)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from glueball.lower.terms import Lowered, Registers, Term
 from glueball.targets import Target
 from glueball.thread.builder import Builder
 from glueball.thread.ir import SharedAllocation
+from glueball.tile.buffers import Group, Places
 from glueball.tile.ir import Operation, Region, Value
 from glueball.tile.types import TileType
 
@@ -23,6 +24,9 @@ class Context:
     lower_region: Callable[[Context, Region], tuple[Value, ...]]
     values: dict[Value, Lowered] = field(default_factory=dict)
     allocations: dict[str, SharedAllocation] = field(default_factory=dict)
+    views: Mapping[Value, Places] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    tile_allocations: Mapping[str, Operation] = field(default_factory=dict)
 
     def terms(self, value: Value) -> Registers:
         """The registers of a tile value."""

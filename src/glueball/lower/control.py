@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from glueball.lower.context import Context, lowers
-from glueball.lower.terms import Term, materialize, register_count, register_type
+from glueball.lower.terms import Term, materialize, register_count, register_types
 from glueball.thread import arithmetic, control
 from glueball.thread.ir import Region, Value
 from glueball.tile.ir import Operation
 from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import Value as TileValue
-from glueball.tile.types import distributed_type, element_of
+from glueball.tile.types import distributed_type
 
 SHORT_BODY = 16
 ROUNDS_AT_ONCE = 8
@@ -24,7 +24,7 @@ def _flatten(context: Context, values: Iterable[TileValue]) -> list[Value]:
 
 
 def _kinds(values: Sequence[TileValue]) -> list[str]:
-    return [register_type(element_of(value.type)) for value in values for _ in range(register_count(value.type))]
+    return [kind for value in values for kind in register_types(value.type)]
 
 
 def _bind_all(context: Context, values: Sequence[TileValue], registers: Sequence[Value]) -> None:
@@ -94,6 +94,7 @@ def _loop(
     kinds = _kinds(operation.results)
     counters = [lower.type] if rounds > 1 else []
     region = builder.new_region([lower.type, *counters, *kinds])
+    region.arguments[0].divisibility = min(lower.divisibility, step.divisibility)
     induction, *values = body.arguments
     current = region.arguments[1 + len(counters) :]
     with builder.inside(region, loop=True):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from glueball.layouts import Exchange, SharedAccess, Shuffles, ThreadFunction, WarpMoves
+from glueball.layouts import Condition, Exchange, SharedAccess, Shuffles, ThreadFunction, WarpMoves
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import lane_id, linear_combination, span, split_constant, thread_offset, warp_id
 from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type
-from glueball.lower.terms import Term, materialize, materialize_all
+from glueball.lower.shared_memory import allocate_view
+from glueball.lower.terms import Term, conjunction, materialize, materialize_all, register_type
 from glueball.thread import arithmetic, conversion, memory, synchronization
 from glueball.thread.builder import Builder
 from glueball.thread.ir import BITS, SharedAllocation, Value
+from glueball.thread.nvidia import matrix_moves
 from glueball.tile.ir import Operation
 from glueball.tile.types import element_of
 
@@ -37,6 +40,9 @@ def permute_registers(context: Context, operation: Operation) -> None:
 def allocate_shared(context: Context, operation: Operation) -> None:
     """Makes a buffer that the placement pass has placed known to code generation and simulator."""
     attributes = operation.attributes
+    if operation.results:
+        allocate_view(context, operation)
+        return
     context.allocations[attributes["name"]] = SharedAllocation(
         attributes["name"], attributes["bytes"], attributes["alignment"], attributes["offset"], operation.location
     )
@@ -45,48 +51,80 @@ def allocate_shared(context: Context, operation: Operation) -> None:
 @lowers("shared_store")
 def shared_store(context: Context, operation: Operation) -> None:
     """Each thread writes its registers to scratch memory, vector by vector; copies are written once."""
-    builder, plan = context.builder, operation.attributes["plan"]
+    builder, access = context.builder, operation.attributes["plan"].write
     element = element_of(operation.operands[0].type)
     terms = context.terms(operation.operands[0])
-    mask = idle_mask(builder, plan.write.idle_lanes, plan.write.idle_warps)
-    guard = [] if mask is None else [materialize(builder, mask)]
-    for group, offset, immediate in _accesses(builder, plan.write, plan.element_bytes):
-        values = [as_stored(builder, materialize(builder, terms[register]), element) for register in group]
-        attributes = _shared_attributes(operation, memory_type(element), len(group), immediate)
-        builder.emit(memory.SHARED_STORE, [offset, *guard, *values], {**attributes, "masked": bool(guard)})
+    idle = idle_mask(builder, access.idle_lanes, access.idle_warps)
+    for each in _accesses(builder, operation, access):
+        mask = idle if each.mask is None else each.mask if idle is None else conjunction(idle, each.mask)
+        guard = [] if mask is None else [materialize(builder, mask)]
+        values = [as_stored(builder, materialize(builder, terms[register]), element) for register in each.registers]
+        attributes = _shared_attributes(operation, access, memory_type(element), each)
+        record = matrix_moves.STORE_MATRIX if access.matrices else memory.SHARED_STORE
+        builder.emit(record, [each.offset, *guard, *values], {**attributes, "masked": bool(guard)})
 
 
 @lowers("shared_load")
 def shared_load(context: Context, operation: Operation) -> None:
-    """Each thread reads its registers of the other layout, vector by vector."""
+    """Each thread reads its registers of the other layout, vector by vector; in rounds, those of one after another."""
     builder, plan = context.builder, operation.attributes["plan"]
-    element = element_of(operation.result.type)
-    loaded: dict[int, Value] = {}
-    for group, offset, immediate in _accesses(builder, plan.read, plan.element_bytes):
-        attributes = _shared_attributes(operation, memory_type(element), len(group), immediate)
-        values = builder.emit(memory.SHARED_LOAD, [offset], {**attributes, "masked": False, "replaced": False})
-        for register, value in zip(group, values, strict=True):
-            loaded[register] = as_register(builder, value, element)
-    context.bind(operation.result, tuple(Term(loaded[register]) for register in plan.copies))
+    access, element = plan.read, element_of(operation.result.type)
+    kind = memory_type(element)
+    received: dict[int, Term] = {}
+    if operation.operands:
+        received.update(enumerate(context.terms(operation.operands[0])))
+    nothing = Term(builder.constant(register_type(element), 0))
+    for each in _accesses(builder, operation, access):
+        attributes = _shared_attributes(operation, access, kind, each)
+        if access.matrices:
+            values = builder.emit(matrix_moves.LOAD_MATRIX, [each.offset], attributes)
+        else:
+            operands = [each.offset]
+            if each.mask is not None:
+                before = [materialize(builder, received.get(register, nothing)) for register in each.registers]
+                operands += [materialize(builder, each.mask), *(as_stored(builder, value, element) for value in before)]
+            masks = {"masked": each.mask is not None, "replaced": each.mask is not None}
+            values = builder.emit(memory.SHARED_LOAD, operands, {**attributes, **masks})
+        for register, value in zip(each.registers, values, strict=True):
+            received[register] = Term(as_register(builder, value, element))
+    context.bind(operation.result, tuple(received.get(register, nothing) for register in plan.copies))
 
 
-def _shared_attributes(operation: Operation, kind: str, count: int, immediate: int) -> dict[str, Any]:
-    return {"allocation": operation.attributes["allocation"], "type": kind, "count": count, "offset": immediate}
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """One access of scratch memory: its registers, the thread's byte offset, an immediate on top, and who makes it."""
+
+    registers: tuple[int, ...]
+    offset: Value
+    immediate: int
+    mask: Term | None
 
 
-def _accesses(builder: Builder, access: SharedAccess, element_bytes: int) -> list[tuple[tuple[int, ...], Value, int]]:
-    """Per access: its registers, the thread's byte offset, and the immediate on top of it."""
-    lanes, warps = access.offsets.flat_bases("lane"), access.offsets.flat_bases("warp")
+def _shared_attributes(operation: Operation, access: SharedAccess, kind: str, each: _Access) -> dict[str, Any]:
+    attributes = {"allocation": operation.attributes["allocation"], "type": kind, "offset": each.immediate}
+    if access.matrices:
+        return {**attributes, "matrices": access.matrices, "transposed": access.transposed}
+    return {**attributes, "count": len(each.registers)}
+
+
+def _accesses(builder: Builder, operation: Operation, access: SharedAccess) -> list[_Access]:
+    """The accesses of one side of a conversion in the round of an operation."""
+    lanes, warps = access.offset_bases("lane"), access.offset_bases("warp")
     base = thread_offset(builder, lanes, warps)
     variable = span(lanes) | span(warps)
-    images = access.offsets.table("register").tolist()
-    shift = element_bytes.bit_length() - 1
+    shift = operation.attributes["plan"].element_bytes.bit_length() - 1
     result = []
-    for group in access.groups:
-        mixed, added = split_constant(images[group[0]], variable)
+    for group, condition in access.in_round(operation.attributes.get("round", 0)):
+        mixed, added = split_constant(access.offset_of(group[0]), variable)
         offset = builder.logical_xor(base, builder.constant("i32", mixed))
-        result.append((group, builder.shift_left(offset, shift), added << shift))
+        mask = None if condition is None else Term(_condition(builder, condition))
+        result.append(_Access(group, builder.shift_left(offset, shift), added << shift, mask))
     return result
+
+
+def _condition(builder: Builder, condition: Condition) -> Value:
+    value = thread_offset(builder, condition.lane, condition.warp)
+    return builder.compare(arithmetic.COMPARE_SIGNED, "eq", value, builder.constant("i32", condition.value))
 
 
 @lowers("shuffle")
@@ -98,7 +136,7 @@ def shuffle(context: Context, operation: Operation) -> None:
     moves = plan.moves
     _exchange(builder, moves.before, values, [source for step in moves.rounds for source in step.sources])
     received = _rounds(builder, moves, values)
-    _exchange(builder, moves.after, received, list(received))
+    _exchange(builder, moves.after, received, moves.copies)
     context.bind(operation.result, tuple(Term(received[register]) for register in moves.copies))
 
 
@@ -107,7 +145,7 @@ def _rounds(builder: Builder, moves: WarpMoves, values: dict[int, Value]) -> dic
     for step in moves.rounds:
         moved = [values[source] for source in step.sources]
         if not step.is_move:
-            moved = _shuffled(builder, moved, _thread_function(builder, step.source_lane))
+            moved = shuffled(builder, moved, _thread_function(builder, step.source_lane))
         received.update(zip(step.destinations, moved, strict=True))
     return received
 
@@ -134,16 +172,17 @@ def _thread_function(builder: Builder, function: ThreadFunction) -> Value:
     return builder.logical_xor(base, builder.constant("i32", function.base))
 
 
-def _shuffled(builder: Builder, values: Sequence[Value], lane: Value) -> list[Value]:
-    """Registers of the same type fetched from another lane, packed into 32-bit words."""
+def shuffled(builder: Builder, values: Sequence[Value], lane: Value) -> list[Value]:
+    """Registers of one type fetched from another lane; those narrower than 32 bits must fit one word together."""
     kind = values[0].type
     bits = max(8, BITS[kind])
-    words = _as_words(builder, values, bits)
+    words = as_words(builder, values, bits)
     fetched = [builder.emit(synchronization.SHUFFLE, (word, lane))[0] for word in words]
-    return _from_words(builder, fetched, kind, bits, len(values))
+    return from_words(builder, fetched, kind, bits, len(values))
 
 
-def _as_words(builder: Builder, values: Sequence[Value], bits: int) -> list[Value]:
+def as_words(builder: Builder, values: Sequence[Value], bits: int) -> list[Value]:
+    """Registers of `bits` bits as 32-bit words: two words each where they are wider, else one word for all."""
     integers = [_as_integer(builder, value) for value in values]
     if bits == 64:
         halves = []
@@ -158,7 +197,8 @@ def _as_words(builder: Builder, values: Sequence[Value], bits: int) -> list[Valu
     return [word]
 
 
-def _from_words(builder: Builder, words: Sequence[Value], kind: str, bits: int, count: int) -> list[Value]:
+def from_words(builder: Builder, words: Sequence[Value], kind: str, bits: int, count: int) -> list[Value]:
+    """The registers that `as_words` made words of."""
     if bits == 64:
         integers = []
         for low, high in zip(words[::2], words[1::2], strict=True):

@@ -6,25 +6,70 @@ Lowering neither allocates shared memory nor synchronises: the tile passes have 
 from __future__ import annotations
 
 from glueball.errors import CompilationError, GlueballError
-from glueball.lower import arithmetic, control, expanded, memory, shape
+from glueball.lower import (
+    arithmetic,
+    assembly,
+    atomics,
+    control,
+    diagnostics,
+    expanded,
+    functions,
+    gathers,
+    hints,
+    memory,
+    rearranging,
+    reductions,
+    scans,
+    scratch,
+    shape,
+    shared_memory,
+)
 from glueball.lower.context import RULES, Context
 from glueball.lower.terms import Term, register_type
 from glueball.targets import Target
 from glueball.thread.builder import Builder
 from glueball.thread.ir import Function, Parameter, Region
+from glueball.tile.buffers import groups_of, labels_of, views_of
 from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import TileFunction
 from glueball.tile.ir import Value as TileValue
 from glueball.tile.types import element_of, pointer_type
 
-FAMILIES = (arithmetic, control, expanded, memory, shape)
+FAMILIES = (
+    arithmetic,
+    assembly,
+    atomics,
+    control,
+    diagnostics,
+    expanded,
+    functions,
+    gathers,
+    hints,
+    memory,
+    rearranging,
+    reductions,
+    scans,
+    scratch,
+    shape,
+    shared_memory,
+)
 
 
 def lower(function: TileFunction, target: Target) -> Function:
     """The kernel as one thread runs it. `CompilationError` at the author's line for what cannot be lowered."""
     body = Region()
     builder = Builder(body)
-    context = Context(builder, target, function.num_warps, lower_region)
+    views = views_of(function)
+    made = {each.attributes["name"]: each for each in function.body.walk() if each.opcode == "allocate_shared"}
+    context = Context(
+        builder,
+        target,
+        function.num_warps,
+        lower_region,
+        views=views,
+        groups=groups_of(labels_of(made.values()), views),
+        tile_allocations=made,
+    )
     parameters = []
     for argument, facts in zip(function.arguments, function.facts, strict=True):
         element = element_of(argument.type)

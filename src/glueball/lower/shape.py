@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from glueball.errors import LayoutError
 from glueball.layouts import LinearLayout
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import span, split_constant, thread_offset
 from glueball.lower.terms import Registers, Term, register_count, register_type
-from glueball.thread import special
+from glueball.thread import float8, special
 from glueball.thread.ir import BITS
 from glueball.tile.ir import Operation
-from glueball.tile.types import distributed_type, element_of
+from glueball.tile.types import distributed_type, dtype, element_of
 
 
 def register_images(linear: LinearLayout) -> list[int]:
@@ -37,8 +39,12 @@ def pick_registers(terms: Registers, source: LinearLayout, images: Iterable[int]
 @lowers("constant")
 def constant(context: Context, operation: Operation) -> None:
     """A literal scalar; integers live in the offset of a zero base."""
-    kind, number = register_type(element_of(operation.result.type)), operation.attributes["value"]
-    if kind[0] == "i" and BITS[kind] > 1:
+    element, number = element_of(operation.result.type), operation.attributes["value"]
+    kind = register_type(element)
+    if isinstance(element, dtype) and element.is_fp8():
+        bits = float8.encode(np.asarray(number, np.float64), float8.FORMATS[element.name], "nearest")
+        context.bind(operation.result, (Term(context.builder.constant(kind, int(bits))),))
+    elif kind[0] == "i" and BITS[kind] > 1:
         folded = context.builder.constant(kind, number)
         context.bind(operation.result, (Term(context.builder.constant(kind, 0), int(folded.constant)),))
     else:

@@ -16,7 +16,7 @@ from glueball.errors import CompilationError
 from glueball.thread import arithmetic, conversion
 from glueball.thread.builder import Builder, power_of_two_in, wrapped
 from glueball.thread.ir import Value
-from glueball.tile.types import ScalarType, TileType, distributed_type, dtype, element_of
+from glueball.tile.types import ScalarType, TileType, distributed_type, dtype, element_of, shared_memory_descriptor_type
 
 
 class Term(NamedTuple):
@@ -51,7 +51,15 @@ def register_type(element: ScalarType) -> str:
 
 def register_count(value_type: TileType) -> int:
     """Registers of one thread, replicas included."""
-    return value_type.linear.size("register") if isinstance(value_type, distributed_type) else 1
+    return len(register_types(value_type))
+
+
+def register_types(value_type: TileType) -> list[str]:
+    """The thread IR types of the registers of one thread; a view of shared memory has its base and its offset."""
+    if isinstance(value_type, shared_memory_descriptor_type):
+        return ["i32", "i32"]
+    count = value_type.linear.size("register") if isinstance(value_type, distributed_type) else 1
+    return [register_type(element_of(value_type))] * count
 
 
 def materialize(builder: Builder, term: Term) -> Value:
@@ -74,6 +82,8 @@ def materialize_all(builder: Builder, terms: Sequence[Term]) -> list[Value]:
 def add_terms(builder: Builder, left: Term, right: Term, *, no_wrap: bool) -> Term:
     """Sum of two integer terms."""
     kind = left.base.type
+    if no_wrap and not _fits(left.offset + right.offset, kind):
+        return Term(builder.add(materialize(builder, left), materialize(builder, right), no_wrap=True))
     base = builder.add(left.base, right.base, no_wrap=no_wrap)
     return normalized(builder, base, int(wrapped(left.offset + right.offset, kind)))
 
@@ -85,15 +95,22 @@ def subtract_terms(builder: Builder, left: Term, right: Term) -> Term:
 
 
 def multiply_terms(builder: Builder, left: Term, right: Term, *, no_wrap: bool) -> Term:
-    """Product of two integer terms; a literal factor keeps the constant part apart."""
+    """Product of two integer terms; a literal factor keeps the constant part apart, unless that part overflows."""
     if left.base.constant is not None:
         left, right = right, left
     if right.base.constant is not None:
         factor = int(right.base.constant) + right.offset
+        if no_wrap and not _fits(left.offset * factor, left.base.type):
+            whole = materialize(builder, left)
+            return Term(builder.mul(whole, builder.constant(left.base.type, factor), no_wrap=True))
         base = builder.mul(left.base, builder.constant(left.base.type, factor), no_wrap=no_wrap)
         return normalized(builder, base, int(wrapped(left.offset * factor, left.base.type)))
     product = builder.mul(materialize(builder, left), materialize(builder, right), no_wrap=no_wrap)
     return Term(product)
+
+
+def _fits(number: int, kind: str) -> bool:
+    return int(wrapped(number, kind)) == number
 
 
 def normalized(builder: Builder, base: Value, offset: int) -> Term:

@@ -81,7 +81,7 @@ class Pipeline:
 
     @cached_property
     def source_tile(self) -> TileFunction:
-        """The tile IR as the frontend made it."""
+        """The tile IR as the frontend made it, every layout known."""
         return self._build_tile()
 
     @cached_property
@@ -120,6 +120,7 @@ class Pipeline:
     def _build_tile(self) -> TileFunction:
         from glueball import frontend
         from glueball.tile import verifier
+        from glueball.tile.passes.layouts import resolve_layouts
 
         request = self.request
         check_threads(request)
@@ -130,8 +131,10 @@ class Pipeline:
             num_warps=request.options.num_warps,
             target=request.target,
             name=request.name,
+            debug=request.options.debug,
         )
         function.options.update(request.options.code_key())
+        resolve_layouts(function, request.target)
         verifier.verify_placement(function, request.target)
         if knobs.VERIFY.read():
             verifier.verify_structure(function)

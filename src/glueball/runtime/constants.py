@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glueball.language.source import SourceFunction
-from glueball.layouts import DistributedLayout
+from glueball.layouts.base import Layout
 from glueball.tile.types import dtype, pointer_type
 
 _LITERALS = (type(None), bool, int, str, bytes)
@@ -32,7 +32,7 @@ def constant_key(value: Any) -> object:
         return ("float", value.hex())
     if isinstance(value, tuple):
         return (_name(type(value)), *map(constant_key, value))
-    if isinstance(value, dtype | pointer_type | DistributedLayout) and type(value).__module__.startswith("glueball."):
+    if isinstance(value, dtype | pointer_type | Layout) and type(value).__module__.startswith("glueball."):
         return (_name(type(value)), repr(value))
     if isinstance(value, SourceFunction):
         return value

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from glueball import knobs
 from glueball.drivers.arrays import current_stream, stream_callable
 from glueball.drivers.cuda import cuda_driver
+from glueball.drivers.exchange import CUDA_DEVICE_TYPE, exchange_api
 from glueball.runtime.grid import Grid
-from glueball.runtime.launcher import KeyFlag, Miss, Variant, VariantTable
+from glueball.runtime.launcher import GraphSource, KeyFlag, Miss, Variant, VariantTable
 from glueball.runtime.options import OPTION_NAMES
 from glueball.runtime.parameters import ParameterRule
 from glueball.runtime.specialization import Argument, scalar_value
@@ -30,9 +33,14 @@ def launch_on_device(
 ) -> None:
     """Enqueues a kernel on a stream, by default the caller's current one on the kernel's device."""
     if stream is None:
-        stream = current_stream(loaded.device_index)
+        stream = current_stream(loaded.device_index, _first_array(arguments))
     packed = [pack(argument) for argument in arguments]
     cuda_driver().launch(loaded, grid, (threads, 1, 1), stream, packed)
+
+
+def _first_array(arguments: Sequence[Argument]) -> object:
+    """The array whose framework says which stream is current."""
+    return next((argument.value for argument in arguments if argument.array is not None), None)
 
 
 def pack(argument: Argument) -> bytes:
@@ -87,11 +95,22 @@ def remember(
         argument_indices=tuple(names.index(argument.name) for argument in arguments),
         context_address=driver.context_address,
         context_handle=loaded.context,
+        stream_exchange=exchange_api(type(_first_array(arguments))),
+        stream_device=(CUDA_DEVICE_TYPE, loaded.device_index),
         stream_callable=stream_callable(),
         stream_argument=loaded.device_index,
         guards=guards,
+        graph=_graph_source(loaded, (kernel.threads, 1, 1), len(arguments)),
     )
     table.add(variant, *call)
+
+
+def _graph_source(loaded: LoadedKernel, block: tuple[int, int, int], parameter_count: int) -> GraphSource | None:
+    """How launches go through a graph once they repeat; `None` where the driver or the knob does not let them."""
+    graphs = cuda_driver().graphs if knobs.LAUNCH_GRAPH.read() else None
+    if graphs is None:
+        return None
+    return GraphSource(graphs.functions, functools.partial(graphs.make, loaded, block, parameter_count))
 
 
 def _native(table: VariantTable, argument: Argument) -> bool:
@@ -100,8 +119,8 @@ def _native(table: VariantTable, argument: Argument) -> bool:
         if argument.type == uint64 and argument.value < 1 << 63:
             return False  # a later negative value would have the same key
         return argument.type in _PASSED_AS_GIVEN.get(type(argument.value), ())
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(argument.value, torch.Tensor):
+    kind, torch = type(argument.value), sys.modules.get("torch")
+    if exchange_api(kind) is None and (torch is None or not issubclass(kind, torch.Tensor)):
         return False
-    table.register_tensor_type(type(argument.value))
+    table.register_tensor_type(kind)
     return True

@@ -32,11 +32,18 @@ def default_target(*, announce: bool = False) -> Target:
     """
     named = knobs.TARGET.read()
     if named is not None:
-        return target_named(named)
+        return _named_by_knob(named)
     target = _first_device_target()
     if target is None and announce:
         _announce()
     return target or DEFAULT_TARGET
+
+
+def _named_by_knob(name: str) -> Target:
+    try:
+        return target_named(name)
+    except TargetError as error:
+        raise TargetError(f"{knobs.TARGET.variable}={name}: {error}") from None
 
 
 @functools.cache

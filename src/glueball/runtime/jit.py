@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 from glueball.drivers.cuda import cuda_available
-from glueball.errors import OptionError
 from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
 from glueball.language.function import JITCallable
+from glueball.runtime.canonical import CanonicalValues
 from glueball.runtime.captures import Captures, function_text
 from glueball.runtime.compiler import CompilationRequest
 from glueball.runtime.executors import place
@@ -68,8 +68,7 @@ class JITFunction(JITCallable):
         noinline: bool | None = None,
     ) -> None:
         super().__init__(fn)
-        if noinline:
-            raise OptionError(f"{self.__name__}: noinline=True is not supported yet; every call is inlined")
+        self.noinline = bool(noinline)
         self.version = version
         self.launch_metadata = launch_metadata
         self.debug = debug
@@ -79,6 +78,7 @@ class JITFunction(JITCallable):
             _ = self.rules
         self._kernels: dict[tuple[object, ...], CompiledKernel] = {}
         self._launchers: dict[Any, Callable[..., CompiledKernel]] = {}
+        self._canonical = CanonicalValues()
         self._captures: Captures | None = None
         self._lock = threading.RLock()
 
@@ -204,7 +204,10 @@ class JITFunction(JITCallable):
         return self[normalise_grid(grid(bound))](*arguments, **keywords)
 
     def _launch(self, grid: Grid, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> CompiledKernel:
-        """The whole work of a launch."""
+        """The whole work of a launch, unless the native launcher knows the call by equal objects."""
+        canonical = None if self._table is None else self._canonical.replace(arguments, keywords)
+        if canonical is not None and len(self._table):
+            return self[grid](*canonical[0], **canonical[1])
         call = self._read_call(arguments, keywords)
         placement = place(call.specialization.run_time)
         kernel = self.compile(call.specialization, call.options, placement.target, placement.executor)
@@ -241,7 +244,8 @@ def jit(
     Bare or with options. `repr(info) -> str` names the compiled kernel. `do_not_specialize` lists parameters, by name
     or position, whose values are never told apart; `do_not_specialize_on_alignment` those whose divisibility by 16 is
     not. `debug` is the default of the launch option. `launch_metadata` and `version` are kept for tools that read them.
-    Errors: `TypeError` for what is no plain function, `ValueError` for a lambda, `OptionError` for `noinline=True`.
+    Errors: `TypeError` for what is no plain function, `ValueError` for a lambda.
+
     """
     if fn is None:
         return lambda function: JITFunction(function, **options)
@@ -253,4 +257,4 @@ def _counted(error: TypeError, signature: inspect.Signature, given: int) -> str:
     if "too many positional" in str(error):
         named_only = sum(item.kind is inspect.Parameter.KEYWORD_ONLY for item in signature.parameters.values())
         return f"takes {len(signature.parameters) - named_only} positional arguments but {given} were given"
-    return str(error)
+    return str(error).replace("multiple values", "got multiple values")

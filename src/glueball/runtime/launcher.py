@@ -17,9 +17,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from glueball.drivers.exchange import exchange_api
 from glueball.runtime.launcher_native import NativeBackend, native_supported
 from glueball.runtime.launcher_portable import PortableBackend
-from glueball.runtime.launcher_table import Backend, KeyFlag, Miss, TableState, Variant
+from glueball.runtime.launcher_table import Backend, GraphSource, KeyFlag, Miss, TableState, TensorType, Variant
 
 VARIANT_LIMIT = 256
 """Variants a table keeps; the oldest leaves first."""
@@ -51,17 +52,22 @@ class VariantTable:
         return len(self._state.variants)
 
     def register_tensor_type(self, tensor_type: type) -> None:
-        """Treats objects of exactly this type as tensors: `data_ptr()`, `dtype`, `get_device()`, as torch's have."""
+        """Treats objects of exactly this type as tensors.
+
+        They are read through DLPack's C exchange API where the type has it; elements at a null pointer are then a miss.
+        Else they have `data_ptr()`, `dtype` and `get_device()` as torch's do.
+        """
         with self._lock:
             if tensor_type not in self._state.tensor_types:
-                self._backend.add_tensor_type(tensor_type)
-                self._state.tensor_types.append(tensor_type)
+                reading = TensorType(len(self._state.tensor_types), exchange_api(tensor_type))
+                self._backend.add_tensor_type(tensor_type, reading)
+                self._state.tensor_types[tensor_type] = reading
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
         """The key of a call, valid while its arguments live.
 
-        `None` when the call has none: an int beyond 64 bits, or too many arguments. What a tensor's `data_ptr` and
-        its kin raise propagates.
+        `None` when the call has none: an int beyond 64 bits, too many arguments, a tensor that its exchange API
+        cannot read or that has no memory. What a tensor's `data_ptr` and its kin raise propagates.
         """
         found = self._backend.key(arguments, _intern_names(keywords))
         return None if found is None else found[0]
@@ -77,19 +83,23 @@ class VariantTable:
             return False
         key, references = found
         _check_indices(variant.argument_indices, key)
-        entry = self._backend.entry(variant, references)
+        entry = self._backend.entry(variant, key, references)
         variants = self._state.variants
         with self._lock:
-            variants.pop(key, None)
+            removed = [variants.pop(key, None)]
             while len(variants) >= VARIANT_LIMIT:
-                del variants[next(iter(variants))]
+                removed.append(variants.pop(next(iter(variants))))
+            self._backend.forget_latest()
             variants[key] = entry
         return True
 
     def clear(self) -> None:
         """Forgets all variants; launchers stay valid and miss."""
         with self._lock:
+            removed = dict(self._state.variants)
             self._state.variants.clear()
+            self._backend.forget_latest()
+            del removed
 
     def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:
         """A callable that launches on `grid` blocks and returns the variant's kernel; an empty grid launches nothing.
@@ -123,6 +133,9 @@ def _check_variant(variant: Variant) -> None:
     ):
         if not 0 <= number < 1 << bits:
             raise ValueError(f"{what} {number} is outside [0, 2^{bits})")
+    functions = None if variant.graph is None else variant.graph.functions
+    if functions is not None and not all((functions.set_parameters, functions.launch, functions.is_capturing)):
+        raise ValueError("launches through a graph need the addresses of three functions")
     if len(variant.block) != 3:
         raise ValueError(f"a block has 3 extents, not {len(variant.block)}")
 
@@ -140,4 +153,4 @@ def _check_indices(indices: tuple[int, ...], key: bytes) -> None:
             raise ValueError(f"argument {index} is keyed by identity and cannot be passed to the kernel")
 
 
-__all__ = ["VARIANT_LIMIT", "KeyFlag", "Miss", "Variant", "VariantTable"]
+__all__ = ["VARIANT_LIMIT", "GraphSource", "KeyFlag", "Miss", "Variant", "VariantTable"]

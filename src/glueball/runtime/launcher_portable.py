@@ -11,8 +11,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from glueball.drivers.exchange import ExchangeAPI
 from glueball.runtime.launcher_ir import MAXIMUM_ARGUMENTS
-from glueball.runtime.launcher_table import Entry, KeyFlag, TableState, Variant
+from glueball.runtime.launcher_table import Entry, KeyFlag, TableState, TensorType, Variant
 
 _WORD = (1 << 64) - 1
 _CONSTEXPR_TAG = 16
@@ -40,15 +41,18 @@ class PortableBackend:
         self._state = state
         self._flags = dict(state.parameters)
 
-    def add_tensor_type(self, tensor_type: type) -> None:
+    def add_tensor_type(self, tensor_type: type, reading: TensorType) -> None:
         """Nothing to announce: `state.tensor_types` is read at each call."""
+
+    def forget_latest(self) -> None:
+        """Nothing to forget: each call looks into the table."""
 
     def key(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[bytes, list[object]] | None:
         """The key of a call and the objects whose addresses are in it; `None` for a call without a key."""
         encoded = self._encode_call(arguments, keywords)
         return None if encoded is None else encoded[:2]
 
-    def entry(self, variant: Variant, references: list[object]) -> Entry:
+    def entry(self, variant: Variant, key: bytes, references: list[object]) -> Entry:
         """What the table stores: the variant, what its key refers to, and its C functions."""
         launch = _LAUNCH_TYPE(variant.launch_address)
         context = _CONTEXT_TYPE(variant.context_address) if variant.context_address else None
@@ -65,9 +69,10 @@ class PortableBackend:
                 return state.miss(grid, arguments, keywords)
             if 0 in grid:
                 return entry[1].kernel
-            if not _context_holds(entry):
+            stream = _stream(entry[1]) if _context_holds(entry) else None
+            if stream is None:
                 return state.miss(grid, arguments, keywords)
-            return _enqueue(entry, grid, encoded[2])
+            return _enqueue(entry, grid, encoded[2], stream)
 
         return launch
 
@@ -108,8 +113,11 @@ class PortableBackend:
         elif not flags & KeyFlag.CONSTEXPR:
             if kind is bool:
                 return _BOOL_TAG, 0, int(argument is True)
-            if kind in self._state.tensor_types:
-                return _encode_tensor(argument, self._state.tensor_types.index(kind), flags, references)
+            reading = self._state.tensor_types.get(kind)
+            if reading is not None and reading.exchange is not None:
+                return _encode_exchange(argument, reading.exchange, reading.index, flags)
+            if reading is not None:
+                return _encode_tensor(argument, reading.index, flags, references)
         references.append(argument)
         return id(argument), 0, 0
 
@@ -143,9 +151,37 @@ def _encode_tensor(tensor: Any, index: int, flags: KeyFlag, references: list[obj
         raise OverflowError(f"data_ptr() gave {pointer}, which is not a 64-bit address")
     dtype = tensor.dtype
     references.append(dtype)
-    device: int = tensor.get_device() & 0xFFFFFFFF
+    return id(dtype), _tensor_word(index, tensor.get_device(), pointer, flags), pointer
+
+
+def _encode_exchange(tensor: object, exchange: ExchangeAPI, index: int, flags: KeyFlag) -> Encoded | None:
+    try:
+        found: Any = exchange.read(tensor)
+    except Exception:  # whatever the framework raises: the miss path says what is wrong
+        return None
+    pointer = ((found.data or 0) + found.byte_offset) & _WORD
+    if pointer == 0 and 0 not in found.shape[: found.dimensions]:
+        return None
+    dtype = int.from_bytes(bytes(found.dtype), "little")
+    first = dtype << 32 | found.device_type & 0xFFFFFFFF
+    return first, _tensor_word(index, found.device_index, pointer, flags), pointer
+
+
+def _tensor_word(index: int, device: int, pointer: int, flags: KeyFlag) -> int:
     aligned = pointer % 16 == 0 and not flags & KeyFlag.NO_ALIGNMENT
-    return id(dtype), 1 << 63 | index << 40 | device << 1 | aligned, pointer
+    return 1 << 63 | index << 40 | (device & 0xFFFFFFFF) << 1 | aligned
+
+
+def _stream(variant: Variant) -> int | None:
+    """The stream to launch on; `None` where the exchange API does not tell."""
+    if variant.stream_exchange is not None:
+        try:
+            return variant.stream_exchange.current_stream(*variant.stream_device)
+        except Exception:  # whatever the framework raises: the miss path says what is wrong
+            return None
+    if variant.stream_callable is None:
+        return 0
+    return operator.index(variant.stream_callable(variant.stream_argument))
 
 
 def _guards_hold(variant: Variant) -> bool:
@@ -161,10 +197,9 @@ def _context_holds(entry: Entry) -> bool:
     return context(ctypes.byref(current)) == 0 and (current.value or 0) == entry[1].context_handle
 
 
-def _enqueue(entry: Entry, grid: tuple[int, int, int], values: list[int]) -> object:
+def _enqueue(entry: Entry, grid: tuple[int, int, int], values: list[int], stream: int) -> object:
     variant = entry[1]
     launch: Any = entry[2][1]
-    stream = 0 if variant.stream_callable is None else operator.index(variant.stream_callable(variant.stream_argument))
     slots = (ctypes.c_uint64 * max(1, len(values)))(*values)
     start = ctypes.addressof(slots)
     pointers = (ctypes.c_void_p * max(1, len(variant.argument_indices)))(

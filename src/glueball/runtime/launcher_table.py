@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from glueball.drivers.cuda import raise_launch_error
+from glueball.drivers.exchange import CUDA_DEVICE_TYPE, ExchangeAPI
+from glueball.drivers.launch_graph import GraphFunctions, LaunchGraph
 
 Miss: TypeAlias = Callable[[tuple[int, int, int], tuple[Any, ...], dict[str, Any]], Any]
 """`miss(grid, arguments, keywords)` does the whole work of a launch the table does not know."""
@@ -28,6 +30,17 @@ class KeyFlag(enum.IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
+class GraphSource:
+    """How a variant's launches can go through a graph: the driver's functions, and what makes the graph when due.
+
+    `make` gives `None` where there can be none. Errors of `make` reach the caller of the launch.
+    """
+
+    functions: GraphFunctions
+    make: Callable[[], LaunchGraph | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compiled kernel, ready to launch.
 
@@ -37,9 +50,11 @@ class Variant:
     address of 8 little-endian bytes, so narrower integers and float32 read the low ones.
 
     `context_address` (a C function like `cuCtxGetCurrent`, 0 to skip the check) must give `context_handle`, else the
-    call is a miss. `stream_callable(stream_argument)` gives the stream, 0 without one. `guards` are
+    call is a miss. `stream_exchange` gives the stream of `stream_device` (DLPack's device type, index), and where it
+    fails, the call is a miss. Without one `stream_callable(stream_argument)` does; without either it is 0. `guards` are
     `(namespace, name, value)`: a global that must still be bound to that object, else the call is a miss.
-    `launch_failed(code)` is called when the launch function returns a nonzero code; it should raise.
+    `launch_failed(code)` is called when the launch function returns a nonzero code; it should raise. `graph` lets the
+    native launcher repeat launches that `launch_address` would make without any launch attribute.
     """
 
     kernel: object
@@ -50,14 +65,25 @@ class Variant:
     argument_indices: tuple[int, ...]
     context_address: int = 0
     context_handle: int = 0
+    stream_exchange: ExchangeAPI | None = None
+    stream_device: tuple[int, int] = (CUDA_DEVICE_TYPE, 0)
     stream_callable: Callable[[Any], int] | None = None
     stream_argument: object = None
     guards: tuple[tuple[dict[str, Any], str, object], ...] = ()
     launch_failed: Callable[[int], object] = raise_launch_error
+    graph: GraphSource | None = None
 
 
 Entry: TypeAlias = tuple[bytes, Variant, tuple[object, ...]]
 """What the table stores per key: the native record, the variant, and owners of addresses in key and record."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """How objects of a class are read as tensors: through `exchange`, else by their attributes. `index` counts up."""
+
+    index: int
+    exchange: ExchangeAPI | None
 
 
 @dataclass(slots=True)
@@ -67,19 +93,22 @@ class TableState:
     miss: Miss
     parameters: tuple[tuple[str, KeyFlag], ...]
     variants: dict[bytes, Entry] = field(default_factory=dict)
-    tensor_types: list[type] = field(default_factory=list)
+    tensor_types: dict[type, TensorType] = field(default_factory=dict)
 
 
 class Backend(Protocol):
     """One way to compute keys and launch."""
 
-    def add_tensor_type(self, tensor_type: type) -> None:
+    def add_tensor_type(self, tensor_type: type, reading: TensorType) -> None:
         """Announces one more tensor type."""
+
+    def forget_latest(self) -> None:
+        """Announces that entries left the table; they are kept alive until this returns."""
 
     def key(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[bytes, list[object]] | None:
         """The key of a call and the objects whose addresses are in it; `None` for a call without a key."""
 
-    def entry(self, variant: Variant, references: list[object]) -> Entry:
+    def entry(self, variant: Variant, key: bytes, references: list[object]) -> Entry:
         """What the table stores for a variant."""
 
     def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:

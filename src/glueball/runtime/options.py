@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from glueball.errors import OptionError, UnknownOptionError
+from glueball.errors import OptionError, UnknownOptionError, did_you_mean
 from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.targets import Target
 
@@ -19,8 +19,8 @@ class LaunchOptions:
     """How a kernel is compiled, apart from its arguments.
 
     `num_stages` is accepted for source compatibility and has no effect. `enable_fp_fusion` is a permission that is not
-    used: `a * b + c` is rounded twice, always. `sanitize_overflow` only matters together with `debug`, which is not
-    supported. `maxnreg` caps the 32-bit registers of a thread on NVIDIA targets.
+    used: `a * b + c` is rounded twice, always. With `debug`, `gl.device_assert` and `assert` are part of the kernel;
+    `sanitize_overflow` has no effect yet. `maxnreg` caps the 32-bit registers of a thread on NVIDIA targets.
     """
 
     num_warps: int = 4
@@ -40,7 +40,12 @@ class LaunchOptions:
 
     def code_key(self) -> dict[str, int | None]:
         """The options that change code, for keys."""
-        return {"num_warps": self.num_warps, "num_ctas": self.num_ctas, "maxnreg": self.maxnreg}
+        return {
+            "num_warps": self.num_warps,
+            "num_ctas": self.num_ctas,
+            "maxnreg": self.maxnreg,
+            "debug": self.debug,
+        }
 
 
 def _num_warps(value: Any) -> int:
@@ -73,18 +78,12 @@ def _maxnreg(value: Any) -> int | None:
     return count
 
 
-def _debug(value: Any) -> bool:
-    if value:
-        raise OptionError("debug=True: device assertions and overflow traps are not supported yet")
-    return False
-
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     "num_warps": _num_warps,
     "num_ctas": _num_ctas,
     "num_stages": _num_stages,
     "maxnreg": _maxnreg,
-    "debug": _debug,
+    "debug": bool,
     "enable_fp_fusion": bool,
     "sanitize_overflow": bool,
 }
@@ -100,7 +99,7 @@ def read_options(
 
     `UnknownOptionError` for a keyword that is neither, `OptionError` for a value an option cannot have.
     """
-    values: dict[str, Any] = {} if debug is None else {"debug": _debug(debug)}
+    values: dict[str, Any] = {} if debug is None else {"debug": bool(debug)}
     for name, value in keywords.items():
         if name in OPTION_NAMES:
             values[name] = _read_option(name, _unwrap_if_constexpr(value))
@@ -112,6 +111,7 @@ def read_options(
             raise UnknownOptionError(
                 f"keyword argument {name} was specified but unrecognised: {kernel_name} takes "
                 f"{', '.join(sorted(parameters)) or 'no parameters'}; the options are {', '.join(sorted(OPTION_NAMES))}"
+                f"{did_you_mean(name, OPTION_NAMES | parameters)}"
             )
     return LaunchOptions(**values)
 

@@ -8,7 +8,7 @@
 | float | `float32` |
 | `None` | a constant |
 | array | pointer to its elements; known to be aligned to 16 bytes where it is |
-| tuple | a constant, where every element is one |
+| tuple | a constant where every element is one, else a tuple of what its elements are compiled as |
 | `constexpr`, function of the language, anything for a parameter annotated `constexpr` | a constant |
 
 A dtype as annotation forces the type and no value is told apart. NumPy's scalars (`numpy.int64(3)`, `numpy.float32(2)`)
@@ -18,13 +18,15 @@ count as Python's; an array without dimensions is an array, hence a pointer, in 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from glueball.drivers.arrays import DeviceArray, read_array
+from glueball.errors import DriverError
 from glueball.language.constexpr import constexpr
 from glueball.language.source import SourceFunction
+from glueball.language.values import tuple_type
 from glueball.runtime.constants import constant_key
 from glueball.runtime.parameters import ParameterRule
 from glueball.tile.ir import ArgumentFacts
@@ -39,14 +41,16 @@ SpecializationKey: TypeAlias = tuple[object, ...]
 class Argument:
     """One argument as the compiler sees it (`type`, `divisibility`) and as a launch passes it (`value`, `array`).
 
-    `value` is what the caller gave; `array` describes it where it is an array.
+    `value` is what the caller gave; `array` describes it where it is an array; `elements` are those of a tuple, which
+    are passed one by one.
     """
 
     name: str
-    type: ScalarType | constexpr
+    type: ScalarType | constexpr | tuple_type
     divisibility: int = 1
     value: Any = None
     array: DeviceArray | None = None
+    elements: tuple[Argument, ...] = ()
 
     @property
     def number(self) -> bool | int | float:
@@ -61,8 +65,24 @@ class Argument:
         """What tells compiled kernels apart."""
         if isinstance(self.type, constexpr):
             return constant_key(self.type.value)
+        if isinstance(self.type, tuple_type):
+            return ("tuple", str(self.type.fields), *(element.key for element in self.elements))
         const = isinstance(self.type, pointer_type) and self.type.const
         return (str(self.type), const, self.divisibility)
+
+    @property
+    def leaves(self) -> Iterator[Argument]:
+        """The arguments that are passed at run time: itself, or those in a tuple."""
+        if self.elements:
+            for element in self.elements:
+                yield from element.leaves
+        elif not isinstance(self.type, constexpr | tuple_type):
+            yield self
+
+    def without_values(self) -> Argument:
+        """The same without what the caller gave."""
+        elements = tuple(element.without_values() for element in self.elements)
+        return replace(self, value=None, array=None, elements=elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +98,7 @@ class Specialization:
 
     def without_values(self) -> Specialization:
         """The same for the compiler, which must not keep arrays alive."""
-        return Specialization(tuple(replace(argument, value=None, array=None) for argument in self.arguments))
+        return Specialization(tuple(argument.without_values() for argument in self.arguments))
 
     @property
     def types(self) -> dict[str, Any]:
@@ -93,7 +113,7 @@ class Specialization:
     @property
     def run_time(self) -> tuple[Argument, ...]:
         """The arguments that are passed at run time."""
-        return tuple(argument for argument in self.arguments if not isinstance(argument.type, constexpr))
+        return tuple(leaf for argument in self.arguments for leaf in argument.leaves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +152,7 @@ def specialize_argument(rule: ParameterRule, value: Any) -> Argument:
         return found if isinstance(found.type, constexpr) else replace(found, value=value)
     if isinstance(value, tuple):
         return _tuple(rule, value)
-    array = read_array(value)
+    array = _array(rule, value)
     if array is None:
         raise TypeError(
             f"failed to specialize argument of type {type(value).__name__} for parameter `{rule.name}`: pass an array "
@@ -143,13 +163,24 @@ def specialize_argument(rule: ParameterRule, value: Any) -> Argument:
     return Argument(rule.name, pointer, ALIGNMENT if aligned else 1, value, array)
 
 
+def _array(rule: ParameterRule, value: Any) -> DeviceArray | None:
+    """The array that an argument is, if it is one; errors name the parameter."""
+    try:
+        return read_array(value)
+    except TypeError as error:
+        raise TypeError(f"parameter `{rule.name}`: {error}") from None
+    except DriverError as error:
+        raise DriverError(f"parameter `{rule.name}` was given an array of a device: {error}") from None
+
+
 def _constant(rule: ParameterRule, value: Any) -> Argument:
     value = _plain_scalar(value)
     try:
         hash(value)
     except TypeError:
         raise TypeError(
-            f"parameter `{rule.name}`: a compile-time value must be hashable, and a {type(value).__name__} is not"
+            f"parameter `{rule.name}` is compile-time (constexpr) and takes a hashable value, which a "
+            f"{type(value).__name__} is not"
         ) from None
     return Argument(rule.name, constexpr(value))
 
@@ -204,17 +235,16 @@ def _divisibility(rule: ParameterRule, value: int) -> int:
 
 
 def _tuple(rule: ParameterRule, values: tuple[Any, ...]) -> Argument:
-    constants = []
-    for position, value in enumerate(values):
-        kind = specialize_argument(rule, value).type
-        if not isinstance(kind, constexpr):
-            raise TypeError(
-                f"parameter `{rule.name}`: element {position} of the tuple is known at run time only, which tuples "
-                f"cannot hold yet; annotate the parameter `constexpr` or pass the element by itself"
-            )
-        constants.append(kind.value)
+    elements = tuple(
+        specialize_argument(replace(rule, name=f"{rule.name}.{position}"), value)
+        for position, value in enumerate(values)
+    )
     fields = getattr(values, "_fields", None)
-    return Argument(rule.name, constexpr(tuple(constants) if fields is None else type(values)(*constants)))
+    constants = [element.type.value for element in elements if isinstance(element.type, constexpr)]
+    if len(constants) == len(elements):
+        return Argument(rule.name, constexpr(tuple(constants) if fields is None else type(values)(*constants)))
+    kind = tuple_type([element.type for element in elements], None if fields is None else list(fields))
+    return Argument(rule.name, kind, elements=elements)
 
 
 def scalar_value(argument: Argument) -> Any:
@@ -233,6 +263,12 @@ def fit_argument(compiled: Argument, value: Any) -> Argument:
                 f"argument `{compiled.name}` is compiled as the constant {compiled.type.value!r}, not {given!r}"
             )
         return compiled
+    if isinstance(compiled.type, tuple_type):
+        if not isinstance(value, tuple) or len(value) != len(compiled.elements):
+            raise TypeError(
+                f"argument `{compiled.name}` is compiled as a tuple of {len(compiled.elements)}, not for {value!r}"
+            )
+        return replace(compiled, elements=tuple(map(fit_argument, compiled.elements, value)))
     found = specialize_argument(ParameterRule(compiled.name, type=compiled.type), value)
     if isinstance(found.type, constexpr):
         raise TypeError(f"argument `{compiled.name}` is compiled as {compiled.type}, and {value!r} was given")

@@ -129,6 +129,16 @@ class Report:
         return self.total("shared_store")
 
     @property
+    def matrix_loads(self) -> Counts:
+        """Loads of matrices from shared memory."""
+        return self.total("load_matrix")
+
+    @property
+    def matrix_stores(self) -> Counts:
+        """Stores of matrices to shared memory."""
+        return self.total("store_matrix")
+
+    @property
     def asynchronous_copies(self) -> Counts:
         """Copies from global to shared memory: sectors of the source, wavefronts of the destination."""
         return self.total("copy_async")

@@ -16,6 +16,7 @@ from glueball.sim.translate import Translation, as_argument, translate
 from glueball.targets import Target
 from glueball.thread.ir import BITS, Function, Instruction
 from glueball.thread.memory import access_bytes
+from glueball.thread.nvidia.matrix_moves import ROW_BYTES
 
 CONTEXT_THREADS = 1 << 16
 CONTEXT_SHARED_BYTES = 1 << 22
@@ -65,6 +66,17 @@ def run(
     return launch.report
 
 
+def _waits_for_others(instructions: Sequence[Instruction]) -> bool:
+    """Whether a loop goes on until memory changes, so that blocks must be able to overtake one another."""
+    loops = [instruction for instruction in instructions if instruction.record.name == "while"]
+    return any(
+        inner.record.name in ("atomic", "atomic_load")
+        for loop in loops
+        for region in loop.regions
+        for inner in region.walk()
+    )
+
+
 def _contexts(
     launch: Launch, translation: Translation, registers: Sequence[Any], ctas: int, schedule: str
 ) -> list[Context]:
@@ -73,6 +85,8 @@ def _contexts(
     size = max(1, min(CONTEXT_THREADS // threads, CONTEXT_SHARED_BYTES // max(1, launch.shared_bytes)))
     if schedule != "in_order":
         size = max(1, min(size, -(-ctas // CONTEXTS_TO_INTERLEAVE)))
+    if _waits_for_others(launch.instructions):
+        size = 1
 
     def context(first: int) -> Context:
         count = min(size, ctas - first)
@@ -138,4 +152,6 @@ def _shared_width(instruction: Instruction, by_element: bool) -> int:
     attributes = instruction.attributes
     if instruction.record.name == "copy_async":
         return int(attributes["bytes"])
+    if "matrices" in attributes:
+        return BITS[attributes["type"]] // 8 if by_element else ROW_BYTES
     return BITS[attributes["type"]] // 8 if by_element else access_bytes(attributes)

@@ -8,15 +8,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from glueball.errors import DeadlockError, IntegerOverflowError, SimulationError, UninitializedReadError
+from glueball.errors import (
+    DeadlockError,
+    DeviceAssertionError,
+    IntegerOverflowError,
+    SimulationError,
+    UninitializedReadError,
+)
 from glueball.location import SourceLocation
 from glueball.sim.asynchronous import Arrival, Copies
 from glueball.sim.counters import Report, count_global, count_shared
 from glueball.sim.masks import NOBODY, Array, Booleans, Mask, Nobody, narrow
+from glueball.sim.matrix_moves import load_matrix, store_matrix
 from glueball.sim.memory import GlobalMemory
+from glueball.sim.poison import CHECKED
 from glueball.sim.shared import SharedMemory
 from glueball.thread.conversion import NUMPY
-from glueball.thread.ir import Attributes, Function, Instruction
+from glueball.thread.ir import BITS, Attributes, Function, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,34 @@ class Thread:
 
     def __str__(self) -> str:
         return f"program {self.program}, warp {self.warp}, lane {self.lane}"
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """Threads in which an instruction wrapped, and its operands there, all broadcastable to `[cta, warp, lane]`."""
+
+    threads: Booleans
+    left: Array
+    right: Array
+
+    def threads_hold(self, index: tuple[Any, ...]) -> bool:
+        """Whether a thread is among them."""
+        return bool(_element(self.threads, index))
+
+    def first(self) -> tuple[Any, ...]:
+        """The first of the threads."""
+        return np.unravel_index(int(self.threads.argmax()), self.threads.shape)
+
+    def at(self, index: tuple[Any, ...]) -> tuple[int, int]:
+        """The operands in a thread."""
+        return int(_element(self.left, index)), int(_element(self.right, index))
+
+    def over(self, earlier: Overflow) -> Overflow:
+        """This one, and the earlier one where this one has no thread."""
+        left, right = (
+            np.where(self.threads, new, old) for new, old in ((self.left, earlier.left), (self.right, earlier.right))
+        )
+        return Overflow(np.asarray(self.threads | earlier.threads), left, right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +90,9 @@ class Machine:
     """The state of one context: the blocks `first` to `first + ctas` of a launch.
 
     `active` is the mask of the region being executed, `active_warps` how many warps it has, `at` the index of the
-    current instruction. `poison` carries what goes with the values of a shared access, `ignored` marks threads whose
-    operands of checked arithmetic are undefined.
+    current instruction. `poison` carries what goes with the values of a shared access. `ignored` marks threads whose
+    operands of checked arithmetic are undefined, `overflow` those in which it wrapped; `overflows` keeps, for each such
+    instruction, where it did and of which operands.
     """
 
     def __init__(self, launch: Launch, first: int, ctas: int) -> None:
@@ -72,6 +109,9 @@ class Machine:
         self.at = 0
         self.poison: Sequence[Mask] = ()
         self.ignored: Mask = None
+        self.overflow: Mask = None
+        self.overflows: dict[int, Overflow] = {}
+        self.clock = 0
         self.shared = SharedMemory(self, launch.shared_bytes, launch.granule)
         self.copies = Copies(self)
 
@@ -115,16 +155,49 @@ class Machine:
         bad = poison if mask is None else poison & mask
         if self.active is not None:
             bad = bad & self.active
-        if bad.any():
-            thread = self.thread_at(int(bad.argmax()), bad.shape)
-            loads = [self.instructions[origin].location for origin in origins]
-            lines = " or ".join(str(line) for line in dict.fromkeys(loads))
-            raise UninitializedReadError(
-                f"{role} is undefined: it comes from a load at {lines} that was masked off without `other` ({thread})",
-                self.location,
-                loads=loads,
-                **thread.details(),
-            )
+        if not bad.any():
+            return
+        bad = np.broadcast_to(bad, np.broadcast_shapes((1, 1, 1), bad.shape))
+        place = int(bad.argmax())
+        thread = self.thread_at(place, bad.shape)
+        self._check_overflow(origins, np.unravel_index(place, bad.shape), role, thread)
+        sources = [self.instructions[origin] for origin in origins]
+        loads = [source.location for source in sources if source.record.name not in CHECKED]
+        lines = " or ".join(str(line) for line in dict.fromkeys(loads))
+        raise UninitializedReadError(
+            f"{role} is undefined: it comes from a load at {lines} that was masked off without `other` ({thread}); "
+            f"give the load an `other`, or mask this as well",
+            self.location,
+            loads=loads,
+            **thread.details(),
+        )
+
+    def _check_overflow(self, origins: Sequence[int], index: tuple[Any, ...], role: str, thread: Thread) -> None:
+        """Reports the overflow that a thread's undefined value comes from, if it comes from one.
+
+        Where the value has moved between threads and no load can have left it undefined, another thread overflowed.
+        """
+        wrapped = {origin: self.overflows[origin] for origin in origins if origin in self.overflows}
+        values = {origin: found.at(index) for origin, found in wrapped.items() if found.threads_hold(index)}
+        if not values and all(self.instructions[origin].record.name in CHECKED for origin in origins):
+            values = {origin: found.at(found.first()) for origin, found in wrapped.items()}
+        if not values:
+            return
+        origin, (left, right) = next(iter(values.items()))
+        instruction, here = self.instructions[origin], self.location
+        place = instruction.location
+        verb = "sum" if instruction.record.name == "add_no_wrap" else "product"
+        bits = BITS[instruction.results[0].type]
+        used = "" if (here.file, here.line) == (place.file, place.line) else f" at {here}"
+        advice = "" if bits == 64 else "; compute it in 64 bits, for example with `.to(gl.int64)` on an operand"
+        raise IntegerOverflowError(
+            f"the {verb} of {left} and {right} does not fit {bits} bits, and {role}{used} depends on it "
+            f"({thread}){advice}",
+            place,
+            values=(left, right),
+            used=here,
+            **thread.details(),
+        )
 
     def predicate(self, mask: Any) -> Mask | Nobody:
         """The active threads for which a memory instruction's mask holds."""
@@ -159,34 +232,41 @@ class Machine:
 
     # Arithmetic
 
-    def checked(self, name: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """Signed arithmetic that must not wrap in an active thread."""
+    def checked(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        """Signed arithmetic whose result is undefined where it wraps; leaves the threads where it does in `overflow`.
+
+        That is a fault once an active thread uses the result, not before: lanes that are masked off later may wrap.
+        """
+        self.overflow = None
         result = function(left, right)
         ends = np.iinfo(result.dtype)
         corners = [function(a, b) for a in _range(left) for b in _range(right)]
         if min(corners) < ends.min or max(corners) > ends.max:
-            self._check_overflow(name, function, left, right, result)
+            self._find_overflow(function, left, right, result)
         return result
 
-    def _check_overflow(
-        self, name: str, function: Callable[[Any, Any], Any], left: Any, right: Any, result: Any
-    ) -> None:
+    def _find_overflow(self, function: Callable[[Any, Any], Any], left: Any, right: Any, result: Any) -> None:
         wide = np.dtype(object) if result.dtype.itemsize == 8 else np.dtype(np.int64)
         exact = function(np.asarray(left).astype(wide), np.asarray(right).astype(wide))
         wrong = np.asarray(exact != np.asarray(result).astype(wide), bool)
         for mask in (self.active, None if self.ignored is None else ~self.ignored):
             wrong = wrong if mask is None else wrong & mask
         if wrong.any():
+            self.overflow = wrong
             wrong = np.broadcast_to(wrong, np.broadcast_shapes((1, 1, 1), wrong.shape))
-            index = np.unravel_index(int(wrong.argmax()), wrong.shape)
-            thread = self.thread_at(int(wrong.argmax()), wrong.shape)
-            values = [int(np.broadcast_to(operand, wrong.shape)[index]) for operand in (left, right)]
-            raise IntegerOverflowError(
-                f"{name} of {values[0]} and {values[1]} does not fit {8 * result.dtype.itemsize} bits ({thread})",
-                self.location,
-                values=tuple(values),
-                **thread.details(),
-            )
+            found = Overflow(wrong, np.asarray(left), np.asarray(right))
+            earlier = self.overflows.get(self.at)
+            self.overflows[self.at] = found if earlier is None else found.over(earlier)
+
+    def promised(self, holds: Any, sentence: str) -> None:
+        """Reports a promise of the author that does not hold in an active thread."""
+        broken = np.logical_not(holds)
+        if self.active is not None:
+            broken = broken & self.active
+        if broken.any():
+            broken = np.broadcast_to(broken, np.broadcast_shapes((1, 1, 1), broken.shape))
+            thread = self.thread_at(int(broken.argmax()), broken.shape)
+            raise SimulationError(f"{sentence} ({thread})", self.location, **thread.details())
 
     # Memory
 
@@ -223,6 +303,79 @@ class Machine:
         if predicate is not NOBODY:
             self.shared.store(attributes, offset, predicate, values, self.poison or (None,) * len(values))
         self.poison = ()
+
+    def load_matrix(self, attributes: Attributes, offset: Any) -> Any:
+        """Matrices from an allocation; leaves the poison of the elements in `poison`."""
+        values, self.poison = load_matrix(self.shared, attributes, offset, self._whole_warps(None))
+        return values[0] if len(values) == 1 else values
+
+    def store_matrix(self, attributes: Attributes, offset: Any, *rest: Any) -> None:
+        """Matrices to an allocation; `poison` is that of the values, empty for none."""
+        mask, values = _split(attributes, rest)
+        predicate = self._whole_warps(mask)
+        if predicate is not NOBODY:
+            poison = self.poison or (None,) * len(values)
+            store_matrix(self.shared, attributes, offset, predicate, values, poison)
+        self.poison = ()
+
+    def _whole_warps(self, mask: Any) -> Any:
+        """The predicate of an instruction that all lanes of a warp must execute together, or none of them."""
+        predicate = self.predicate(mask)
+        if predicate is None or predicate is NOBODY:
+            return predicate
+        active = np.broadcast_to(predicate, np.broadcast_shapes(self._shape(), predicate.shape))
+        torn = active.any(axis=2) & ~active.all(axis=2)
+        if torn.any():
+            cta, warp = (int(part) for part in np.argwhere(torn)[0])
+            lane = int(active[cta, warp].argmin())
+            thread = self.thread_at((cta * self.warps + warp) * self.lanes + lane, self._shape())
+            self._deadlock(f"a warp moves matrices without all of its lanes, the first missing {thread}")
+        return predicate
+
+    def atomic(self, attributes: Attributes, address: Any, *rest: Any) -> Any:
+        """Changes memory element by element, in the order of blocks, warps and lanes; what was there, if asked for."""
+        mask, operands = _split(attributes, rest)
+        predicate = self.predicate(mask)
+        if predicate is NOBODY:
+            return self._nothing(attributes, ())
+        return self.memory.change(self, attributes, address, predicate, operands)
+
+    def print_lines(self, attributes: Attributes, operands: Sequence[Any]) -> None:
+        """Prints a line for each active thread: its program, coordinates and value."""
+        shape = (self.ctas, self.warps, self.lanes)
+        spread = [np.broadcast_to(np.asarray(operand), shape).reshape(-1) for operand in operands]
+        active = np.flatnonzero(np.broadcast_to(self.active_array(), shape))
+        layout = attributes["layout"]
+        for thread in active.tolist():
+            numbers = [operand[thread] for operand in spread]
+            value = numbers.pop() if layout.kind else None
+            print(layout.line(numbers[:3], numbers[3:], value))
+
+    def fail(self, message: str) -> NoReturn:
+        """An assertion that failed, in the first active thread."""
+        shape = (self.ctas, self.warps, self.lanes)
+        thread = self.thread_at(int(np.broadcast_to(self.active_array(), shape).argmax()), shape)
+        raise DeviceAssertionError(f"{message or 'an assertion failed'} ({thread})", self.location, **thread.details())
+
+    def nanoseconds(self) -> Any:
+        """A clock that goes on by a microsecond whenever it is read."""
+        self.clock += 1000
+        return np.int64(self.clock)
+
+    def shared_add(self, attributes: Attributes, offset: Any, *rest: Any) -> None:
+        """Adds to integers of an allocation, lane by lane; additions of one instruction never race."""
+        mask, (value,) = _split(attributes, rest)
+        predicate = self.predicate(mask)
+        if predicate is not NOBODY:
+            self.shared.add(attributes, offset, predicate, np.asarray(value))
+
+    def shared_atomic(self, attributes: Attributes, offset: Any, *rest: Any) -> Any:
+        """Changes elements of an allocation, in the order of warps and lanes; what was there, if asked for."""
+        mask, (value,) = _split(attributes, rest)
+        predicate = self.predicate(mask)
+        if predicate is NOBODY:
+            return self._nothing(attributes, ())
+        return self.shared.change(attributes, offset, predicate, np.asarray(value))
 
     def _nothing(self, attributes: Attributes, replacements: Sequence[Any]) -> Any:
         zero = np.zeros((), NUMPY[attributes["type"]])
@@ -319,6 +472,12 @@ def _replaced(values: Sequence[Any], mask: Any, replacements: Sequence[Any]) -> 
     if replacements and not np.all(mask):
         values = [np.where(mask, value, other) for value, other in zip(values, replacements, strict=True)]
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def _element(array: Array, index: tuple[Any, ...]) -> Any:
+    """An element of an array that is broadcast to an index of more or longer dimensions."""
+    shape = (1,) * (len(index) - array.ndim) + array.shape
+    return array.reshape(shape)[tuple(0 if extent == 1 else i for i, extent in zip(index, shape, strict=True))]
 
 
 def _range(operand: Any) -> tuple[int, int]:

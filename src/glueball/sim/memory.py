@@ -14,6 +14,7 @@ import numpy as np
 
 from glueball.errors import MisalignedAccessError, OutOfBoundsError, ReadOnlyWriteError
 from glueball.sim.masks import Array, Booleans, Mask
+from glueball.thread.atomics import COMPARE_EXCHANGE, OPERATIONS
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
@@ -259,6 +260,32 @@ class GlobalMemory:
             words = packed(values, attributes["type"], part.index.shape)
             scatter(part.window.words, part.index, words, part.predicate)
 
+    def change(
+        self, machine: Machine, attributes: Attributes, address: Any, predicate: Mask, operands: Sequence[Any]
+    ) -> Array:
+        """Atomic changes where the predicate holds, one after the other; what was there before each."""
+        kind, width, offset = NUMPY[attributes["type"]], access_bytes(attributes), attributes["offset"]
+        address = np.asarray(address)
+        shape = np.broadcast_shapes(
+            (machine.ctas, machine.warps, machine.lanes), address.shape, *(np.shape(operand) for operand in operands)
+        )
+        parts = self.access(machine, address, predicate, offset, width, "changed")
+        machine.copies.check_sources(address + offset, predicate, width)
+        old = np.zeros(shape, kind)
+        spread = [np.broadcast_to(np.asarray(operand, kind), shape).reshape(-1) for operand in operands]
+        for part in parts:
+            if not part.window.words.flags.writeable:
+                self._fault_read_only(machine, address, part.predicate)
+            index = np.broadcast_to(part.index, shape).reshape(-1)
+            active = np.ones(index.shape, bool)
+            if part.predicate is not None:
+                active = np.broadcast_to(part.predicate, shape).reshape(-1)
+            chosen = np.flatnonzero(active)
+            values = [operand[chosen] for operand in spread]
+            found = change_in_turn(part.window.words.view(kind), index[chosen], attributes["operation"], values)
+            old.reshape(-1)[chosen] = found
+        return old
+
     def access(
         self, machine: Machine, address: Array, predicate: Mask, offset: int, width: int, verb: str
     ) -> list[Part]:
@@ -353,6 +380,29 @@ def packed(values: Sequence[Any], kind: str, shape: tuple[int, ...]) -> Array:
     for index, value in enumerate(values):
         elements[..., index] = value
     return np.asarray(elements.view(WORDS[elements.itemsize * len(values)])[..., 0])
+
+
+def change_in_turn(elements: Array, index: Array, operation: str, operands: Sequence[Array]) -> Array:
+    """Changes `elements[index]` one after the other; what was there before each change."""
+    old = np.empty(index.shape, elements.dtype)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    turn = np.empty(index.shape, np.int64)
+    turn[order] = np.arange(index.size) - np.repeat(starts, np.diff([*starts, index.size]))
+    for number in range(int(turn.max(initial=-1)) + 1):
+        now = turn == number
+        places = index[now]
+        held = elements[places]
+        old[now] = held
+        values = [operand[now] for operand in operands]
+        if operation == COMPARE_EXCHANGE:
+            wanted, new = values
+            equal = held.view(f"u{held.itemsize}") == wanted.view(f"u{held.itemsize}")
+            elements[places] = np.where(equal, new, held)
+        else:
+            elements[places] = OPERATIONS[operation](held, *values)
+    return old
 
 
 def scatter(words: Array, index: Array, values: Array, predicate: Mask) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from glueball.thread.ir import Function, Instruction, Region, Value
 
-LOADS = ("global_load", "shared_load")
+LOADS = ("global_load", "shared_load", "atomic", "atomic_load", "shared_atomic")
+CHECKED = ("add_no_wrap", "mul_no_wrap")
 Origins = frozenset[int]
 _NONE: Origins = frozenset()
 
@@ -17,8 +18,13 @@ def leaves_undefined(instruction: Instruction) -> bool:
     return instruction.record.name in LOADS and bool(attributes.get("masked")) and not attributes.get("replaced")
 
 
+def makes_undefined(instruction: Instruction) -> bool:
+    """Whether some result may be undefined although all operands are not: what was not loaded, or overflowed."""
+    return leaves_undefined(instruction) or instruction.record.name in CHECKED
+
+
 class PoisonAnalysis:
-    """For each value that may be undefined, the indices of the loads it may come from.
+    """For each value that may be undefined, the indices of the loads and the arithmetic that it may come from.
 
     Data goes through shared memory as through one cell: what some store puts there, any load may get.
     """
@@ -27,13 +33,13 @@ class PoisonAnalysis:
         self._numbers = numbers
         self._origins: dict[int, Origins] = {}
         self.shared: Origins = _NONE
-        self._changed = any(leaves_undefined(instruction) for instruction in function.body.walk())
+        self._changed = any(makes_undefined(instruction) for instruction in function.body.walk())
         while self._changed:
             self._changed = False
             self._visit_region(function.body)
 
     def of(self, value: Value) -> Origins:
-        """Loads that may leave the value undefined; empty for most values."""
+        """Instructions that may leave the value undefined; empty for most values."""
         return self._origins.get(id(value), _NONE)
 
     def _add(self, value: Value, *origins: Origins) -> None:
@@ -71,16 +77,22 @@ class PoisonAnalysis:
                 self._flow(values, body.arguments)
                 self._flow(values, results)
                 self._flow(self._visit_region(body), condition.arguments)
-            case "global_load" | "shared_load":
+            case "global_load" | "shared_load" | "atomic" | "atomic_load" | "shared_atomic":
                 self._visit_load(instruction)
-            case "shared_store":
+            case "load_matrix":
+                for result in results:
+                    self._add(result, self.shared)
+            case "shared_store" | "store_matrix":
                 stored = operands[2:] if instruction.attributes.get("masked") else operands[1:]
                 found = self.shared.union(*(self.of(value) for value in stored))
                 self._changed |= found != self.shared
                 self.shared = found
+            case "float8_extend_pair" | "float8_round_pair":
+                self._flow(operands, results)
             case _:
+                own = frozenset((self._numbers[id(instruction)],)) if name in CHECKED else _NONE
                 for result in results:
-                    self._add(result, *(self.of(operand) for operand in operands))
+                    self._add(result, own, *(self.of(operand) for operand in operands))
 
     def _visit_load(self, instruction: Instruction) -> None:
         through = self.shared if instruction.record.name == "shared_load" else _NONE

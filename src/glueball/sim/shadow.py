@@ -107,6 +107,18 @@ class Shadow:
         flat[touch.entries] = touch.mine
         return bool((((flat.take(touch.entries) ^ touch.mine) & MANY_THREADS) != 0).any())
 
+    def record_atomic(self, touch: Touch, atomic: Booleans, fault: Fault) -> None:
+        """Checks and records atomic changes, which do not clash with one another; `atomic` tells such instructions."""
+        self._check_in_flight(touch, fault)
+        flat = self.written.reshape(-1)
+        written = flat.take(touch.entries)
+        _report(written < 0, None, "uninitialized", fault)
+        others = touch.by_others(written) & ~atomic[np.where(written < 0, 0, written & INSTRUCTION_BITS)]
+        _report(others, written, "written", fault)
+        read = self.read.reshape(-1).take(touch.entries)
+        _report(touch.by_others(read), read, "read", fault)
+        flat[touch.entries] = touch.mine | MANY_THREADS
+
     def begin(self, touch: Touch, instruction: int) -> None:
         """Marks bytes that an asynchronous write, already recorded, is on its way to."""
         if self.in_flight is None:

@@ -17,11 +17,13 @@ from glueball.errors import (
     UninitializedReadError,
 )
 from glueball.sim.masks import Array, Mask
-from glueball.sim.memory import WORDS, packed
+from glueball.sim.memory import WORDS, change_in_turn, packed
 from glueball.sim.shadow import Shadow, Touch
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
+
+ATOMIC = ("shared_add", "shared_atomic")
 
 if TYPE_CHECKING:
     from glueball.sim.machine import Machine
@@ -60,9 +62,8 @@ class SharedMemory:
         kind, count, width = NUMPY[attributes["type"]], attributes["count"], access_bytes(attributes)
         placement = self.place(attributes, offset, predicate, width, "read")
         touch = self.touch(placement, width, self.machine.at)
-        self.shadow.record_read(touch, self._faults(placement, "read"))
-        self._count(placement, width)
-        elements = self._spread(placement, self._words(placement, width))[..., None].view(kind)
+        self.record_read(placement, touch, width)
+        elements = self.words_of(placement, width)[..., None].view(kind)
         values = tuple(elements[..., index] for index in range(count))
         return values, self._loaded_poison(placement, touch, count)
 
@@ -75,13 +76,53 @@ class SharedMemory:
             self.shadow.expand()
         placement = self.place(attributes, offset, predicate, width, "written")
         touch = self.touch(placement, width, self.machine.at)
-        clash = self.shadow.record_write(touch, self._faults(placement, "written"))
-        self._count(placement, width)
         words = np.broadcast_to(packed(values, attributes["type"], (1, 1, 1)), self.shape)
-        self.write(placement, width, words)
-        if clash:
-            self._check_equal(placement, width, words)
+        self.record_write(placement, touch, width, words)
         self.shadow.set_poison(touch, self._stored_poison(placement, poison, touch.entries.shape[1]))
+
+    def add(self, attributes: Attributes, offset: Any, predicate: Mask, value: Array) -> None:
+        """Adds integers where the predicate holds, each exactly once."""
+        kind, width = NUMPY[attributes["type"]], access_bytes(attributes)
+        placement = self._place_atomic(attributes, offset, predicate, "added to")
+        values = np.broadcast_to(value, self.shape)
+        view = self.arena.view(kind)
+        if placement.offsets.shape[0] == 1:
+            added = values.reshape(self.shape[0], -1)[:, placement.lanes]
+            for row, amounts in zip(view, added, strict=True):
+                np.add.at(row, placement.places // width, amounts)
+        else:
+            np.add.at(view.reshape(-1), self._flat(placement, width), values.reshape(-1)[placement.lanes])
+
+    def change(self, attributes: Attributes, offset: Any, predicate: Mask, value: Array) -> Array:
+        """Changes elements where the predicate holds, one after the other; what was there, zeros elsewhere."""
+        kind, width = NUMPY[attributes["type"]], access_bytes(attributes)
+        placement = self._place_atomic(attributes, offset, predicate, "changed")
+        values = np.broadcast_to(value, self.shape)
+        view, operation = self.arena.view(kind), attributes["operation"]
+        if placement.offsets.shape[0] == 1:
+            given = values.reshape(self.shape[0], -1)[:, placement.lanes]
+            places = placement.places // width
+            rows = zip(view, given, strict=True)
+            old = np.stack([change_in_turn(row, places, operation, [new]) for row, new in rows])
+        else:
+            given = values.reshape(-1)[placement.lanes]
+            old = change_in_turn(view.reshape(-1), self._flat(placement, width), operation, [given])
+        return self._spread(placement, old)
+
+    def _place_atomic(self, attributes: Attributes, offset: Any, predicate: Mask, verb: str) -> Placement:
+        """The placement of atomic changes, recorded and counted; they must find defined values."""
+        width = access_bytes(attributes)
+        placement = self.place(attributes, offset, predicate, width, verb)
+        touch = self.touch(placement, width, self.machine.at)
+        atomic = np.array([instruction.record.name in ATOMIC for instruction in self.machine.instructions])
+        self.shadow.record_atomic(touch, atomic, self._faults(placement, verb))
+        poison = self.shadow.get_poison(touch)
+        if poison is not None:
+            access = int(poison.any(axis=1).argmax())
+            text = f"{verb} at arena byte {int(placement.places[access])}, which holds an undefined value"
+            self._fail(UninitializedReadError, placement, access, text)
+        self._count(placement, width)
+        return placement
 
     def place(self, attributes: Attributes, offset: Any, predicate: Mask, width: int, verb: str) -> Placement:
         """Checks bounds and alignment of the active lanes; at least one is active."""
@@ -133,6 +174,23 @@ class SharedMemory:
     def touch(self, placement: Placement, width: int, instruction: int) -> Touch:
         """The shadow entries of a placement."""
         return self.shadow.touch(placement.rows, placement.places, placement.threads, width, instruction)
+
+    def record_read(self, placement: Placement, touch: Touch, width: int) -> None:
+        """Checks, records and counts a read."""
+        self.shadow.record_read(touch, self._faults(placement, "read"))
+        self._count(placement, width)
+
+    def record_write(self, placement: Placement, touch: Touch, width: int, words: Array) -> None:
+        """Checks, records and counts a write of words `[cta, warp, lane]`, and does it."""
+        clash = self.shadow.record_write(touch, self._faults(placement, "written"))
+        self._count(placement, width)
+        self.write(placement, width, words)
+        if clash:
+            self._check_equal(placement, width, words)
+
+    def words_of(self, placement: Placement, width: int) -> Array:
+        """The words that a placement reads, `[cta, warp, lane]`, zero in lanes that read nothing."""
+        return self._spread(placement, self._words(placement, width))
 
     def begin(self, placement: Placement, width: int) -> None:
         """An asynchronous write to the placement starts."""

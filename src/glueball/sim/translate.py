@@ -15,11 +15,12 @@ import numpy as np
 
 from glueball.errors import SimulationError
 from glueball.sim import masks
-from glueball.sim.poison import PoisonAnalysis, leaves_undefined
+from glueball.sim.poison import CHECKED, PoisonAnalysis, leaves_undefined
 from glueball.sim.scheduler import Pause
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Function, Instruction, Region, Value
 
+ATOMIC = ("shared_add", "shared_atomic", "atomic", "atomic_load", "atomic_store")
 STRUCTURAL = ("if", "for", "while", "yield", "return")
 
 
@@ -96,6 +97,11 @@ class _Translator:
 
     def poisons(self, values: Sequence[Value]) -> list[str]:
         return [self.poison_name(value) for value in values]
+
+    def joined(self, operands: Sequence[Value], *own: str) -> str:
+        """The poison of what is computed from all of the operands."""
+        names = [*own, *(self.poison_name(operand) for operand in operands if self.poison.of(operand))]
+        return f"join_poison({', '.join(names)})" if len(names) > 1 else "".join(names) or "None"
 
     def assign(self, targets: Sequence[Value], sources: Sequence[str], poisons: Sequence[str]) -> None:
         """Assigns values and their poison, all at once."""
@@ -254,35 +260,48 @@ class _Translator:
         name, operands = instruction.record.name, instruction.operands
         mask = operands[1] if instruction.attributes.get("masked") else None
         match name:
-            case "global_load" | "shared_load" | "global_store" | "shared_store":
-                if mask is not None:
-                    self.forbid(mask, "a mask")
-                self.forbid(operands[0], "an address", mask)
-                values = operands[1 if mask is None else 2 :]
-                if name == "global_store":
-                    for value in values:
-                        self.forbid(value, "a stored value", mask)
-                elif name == "shared_store" and any(self.poison.of(value) for value in values):
-                    self.line(f"m.poison = ({', '.join(self.poisons(values))},)")
+            case "global_load" | "shared_load" | "load_matrix" | "global_store" | "shared_store" | "store_matrix":
+                self.before_access(name, operands, mask)
             case "copy_async":
                 mask = operands[2] if len(operands) > 2 else None
                 if mask is not None:
                     self.forbid(mask, "a mask")
                 for operand in operands[:2]:
                     self.forbid(operand, "an address", mask)
+            case _ if name in ATOMIC:
+                roles = ("an address", *(() if mask is None else ("a mask",)))
+                for position, operand in enumerate(operands):
+                    role = roles[position] if position < len(roles) else "an operand of an atomic operation"
+                    self.forbid(operand, role, None if operand is mask else mask)
+            case "print":
+                for operand in operands:
+                    self.forbid(operand, "a printed value")
             case "shuffle":
                 self.forbid(operands[1], "the lane of a shuffle")
-            case _:
-                if any(self.poison.of(operand) for operand in operands):
-                    self.line(f"m.ignored = join_poison({', '.join(self.poisons(operands))})")
+            case _ if name in CHECKED:
+                self.line(f"m.ignored = {self.joined(operands)}")
+
+    def before_access(self, name: str, operands: Sequence[Value], mask: Value | None) -> None:
+        """The same for a load or store; poison may be stored to shared memory, whose shadow remembers it."""
+        if mask is not None:
+            self.forbid(mask, "a mask")
+        self.forbid(operands[0], "an address", mask)
+        values = operands[1 if mask is None else 2 :]
+        if name == "global_store":
+            for value in values:
+                self.forbid(value, "a stored value", mask)
+        elif name in ("shared_store", "store_matrix") and any(self.poison.of(value) for value in values):
+            self.line(f"m.poison = ({', '.join(self.poisons(values))},)")
 
     def spread(self, instruction: Instruction, issue: str) -> None:
         """The poison of the results."""
         operands, results = instruction.operands, instruction.results
         targets = self.poisons(results)
         match instruction.record.name:
-            case "global_load" | "shared_load":
+            case "global_load" | "shared_load" | "atomic" | "atomic_load" | "shared_atomic":
                 self.spread_load(instruction, targets)
+            case "load_matrix":
+                self.line(f"{', '.join(targets)}, = m.poison")
             case "select":
                 condition, left, right = operands
                 choice = f"merge_poison({self.name(condition)}, {self.poison_name(left)}, {self.poison_name(right)})"
@@ -291,9 +310,13 @@ class _Translator:
             case "shuffle":
                 poison, lane = self.poison_name(operands[0]), self.name(operands[1])
                 self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, None, {poison}, {lane})")
+            case "float8_extend_pair" | "float8_round_pair":
+                for target, operand in zip(targets, operands, strict=True):
+                    if target != "None":
+                        self.line(f"{target} = {self.poison_name(operand)}")
             case _:
-                self.line(f"{' = '.join(targets)} = join_poison({', '.join(self.poisons(operands))})")
-                self.line("m.ignored = None")
+                overflow = ["m.overflow"] if instruction.record.name in CHECKED else []
+                self.line(f"{' = '.join(targets)} = {self.joined(operands, *overflow)}")
 
     def spread_load(self, instruction: Instruction, targets: Sequence[str]) -> None:
         operands, attributes = instruction.operands, instruction.attributes

@@ -51,12 +51,12 @@ def _integer(name: str, function: Callable[[Any, Any], Any], opcode: str = "") -
 
 
 def _checked(name: str, function: Callable[[Any, Any], Any], opcode: str) -> Record:
-    """Signed arithmetic that must not wrap: LLVM may assume so, the simulator reports it."""
+    """Signed arithmetic that must not wrap where its result is used: LLVM assumes so, the simulator checks it."""
     return Record(
         name=name,
         result_types=_same,
         llvm={"any": f"{{r}} = {opcode} nsw {{t}} {{0}}, {{1}}"},
-        issue=lambda machine, _, left, right: machine.checked(name, function, left, right),
+        issue=lambda machine, _, left, right: machine.checked(function, left, right),
     )
 
 

@@ -18,6 +18,8 @@ MOST_HOISTED = 64
 """Instructions moved out of one loop at the most: their results stay in registers while it runs."""
 
 _NO_ATTRIBUTES: Attributes = {}
+_CHOOSING = frozenset({"min_signed", "max_signed", "min_unsigned", "max_unsigned"})
+"""Operations that give one of their operands."""
 
 
 def power_of_two_in(number: int) -> int:
@@ -118,6 +120,11 @@ class Builder:
             self._frames[outer].hoistable -= 1
         return level
 
+    @property
+    def depth(self) -> int:
+        """How many nested regions are open."""
+        return len(self._frames) - 1
+
     @contextmanager
     def inside(self, region: Region, *, loop: bool = False) -> Iterator[None]:
         """Appends to a nested region for the time being; out of a loop, invariant instructions are moved."""
@@ -132,7 +139,8 @@ class Builder:
         """A two-operand instruction, folded where both are literals."""
         if left.constant is not None and right.constant is not None and left.type[0] == "i":
             return self.constant(record.result_types([left.type], _NO_ATTRIBUTES)[0], _fold(record, left, right))
-        return self.emit(record, (left, right))[0]
+        divisibility = min(left.divisibility, right.divisibility) if record.name in _CHOOSING else 1
+        return self.emit(record, (left, right), divisibility=divisibility)[0]
 
     def add(self, left: Value, right: Value, *, no_wrap: bool = False) -> Value:
         """Integer sum; `no_wrap` for index arithmetic whose overflow is the author's error."""

@@ -63,6 +63,9 @@ class Emitter(Protocol):
     def line(self, text: str) -> None:
         """One LLVM instruction in the current block."""
 
+    def entry(self, text: str) -> None:
+        """One LLVM instruction at the start of the function."""
+
     def declare(self, text: str) -> None:
         """A module-level declaration, printed once."""
 

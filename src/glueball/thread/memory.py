@@ -42,7 +42,7 @@ def global_qualifiers(emitter: Emitter, attributes: Attributes) -> str:
     return f".global{attributes.get('cache') or ''}"
 
 
-def _split(instruction: Instruction) -> tuple[Value | None, Sequence[Value]]:
+def split_operands(instruction: Instruction) -> tuple[Value | None, Sequence[Value]]:
     """The mask, if any, and the elements to store or to put where the mask does not hold."""
     rest = instruction.operands[1:]
     return (rest[0], rest[1:]) if instruction.attributes.get("masked") else (None, rest)
@@ -98,7 +98,7 @@ def ptx_load(emitter: Emitter, instruction: Instruction, opcode: str, address: s
     """One predicated vector load as inline assembly."""
     attributes, results = instruction.attributes, instruction.results
     kind, count = attributes["type"], attributes["count"]
-    mask, replacements = _split(instruction)
+    mask, replacements = split_operands(instruction)
     bits, word_count = word_shape(kind, count)
     result_type, call = _load_assembly(
         opcode, kind, count, attributes["offset"], address_constraint, mask is not None, bool(replacements)
@@ -126,7 +126,7 @@ def ptx_store(emitter: Emitter, instruction: Instruction, opcode: str, address: 
     """One predicated vector store as inline assembly."""
     attributes = instruction.attributes
     kind, count = attributes["type"], attributes["count"]
-    mask, values = _split(instruction)
+    mask, values = split_operands(instruction)
     bits, word_count = word_shape(kind, count)
     register = _register_type(kind, bits)
     packed = pack(emitter, values, bits, word_count)
@@ -145,7 +145,7 @@ def _widened(emitter: Emitter, word: str, bits: int) -> str:
     return wide
 
 
-def _guarded(emitter: Emitter, mask: Value | None) -> tuple[str, str, str] | None:
+def guarded(emitter: Emitter, mask: Value | None) -> tuple[str, str, str] | None:
     """Opens the block that runs where the mask holds; gives the blocks before, inside and after."""
     if mask is None:
         return None
@@ -155,7 +155,8 @@ def _guarded(emitter: Emitter, mask: Value | None) -> tuple[str, str, str] | Non
     return before, inside, after
 
 
-def _rejoin(emitter: Emitter, guard: tuple[str, str, str] | None) -> None:
+def rejoin(emitter: Emitter, guard: tuple[str, str, str] | None) -> None:
+    """Ends the block that `guarded` opened, if it did."""
     if guard is not None:
         emitter.line(f"br label %{guard[2]}")
         emitter.open_block(guard[2])
@@ -173,15 +174,15 @@ def _volatile(attributes: Attributes) -> str:
 def llvm_load(emitter: Emitter, instruction: Instruction, pointer: str, space: int) -> None:
     """A vector load as LLVM's own, under a branch where masked."""
     attributes, results = instruction.attributes, instruction.results
-    mask, replacements = _split(instruction)
+    mask, replacements = split_operands(instruction)
     vector = _vector_type(attributes["type"], attributes["count"])
     fallback = vector_of(emitter, replacements) if replacements else "poison"
-    guard = _guarded(emitter, mask)
+    guard = guarded(emitter, mask)
     merged = emitter.name(results[0]) if len(results) == 1 else emitter.fresh()
     loaded = merged if guard is None else emitter.fresh()
     place = f"ptr addrspace({space}) {pointer}, align {access_bytes(attributes)}"
     emitter.line(f"{loaded} = load {_volatile(attributes)}{vector}, {place}")
-    _rejoin(emitter, guard)
+    rejoin(emitter, guard)
     if guard is not None:
         before, inside, _ = guard
         emitter.line(f"{merged} = phi {vector} [ {loaded}, %{inside} ], [ {fallback}, %{before} ]")
@@ -194,13 +195,13 @@ def llvm_load(emitter: Emitter, instruction: Instruction, pointer: str, space: i
 def llvm_store(emitter: Emitter, instruction: Instruction, pointer: str, space: int) -> None:
     """A vector store as LLVM's own, under a branch where masked."""
     attributes = instruction.attributes
-    mask, values = _split(instruction)
+    mask, values = split_operands(instruction)
     stored = vector_of(emitter, values)
-    guard = _guarded(emitter, mask)
+    guard = guarded(emitter, mask)
     vector = _vector_type(attributes["type"], attributes["count"])
     place = f"ptr addrspace({space}) {pointer}, align {access_bytes(attributes)}"
     emitter.line(f"store {_volatile(attributes)}{vector} {stored}, {place}")
-    _rejoin(emitter, guard)
+    rejoin(emitter, guard)
     _keep_apart(emitter)
 
 
@@ -209,14 +210,16 @@ def _keep_apart(emitter: Emitter) -> None:
     emitter.line('call void asm sideeffect "", "~{memory}"()')
 
 
-def _global_pointer(emitter: Emitter, instruction: Instruction) -> str:
+def global_pointer(emitter: Emitter, instruction: Instruction) -> str:
+    """The address of an access, with its immediate offset, as an LLVM pointer."""
     base, pointer = emitter.fresh(), emitter.fresh()
     emitter.line(f"{base} = inttoptr i64 {emitter.name(instruction.operands[0])} to ptr addrspace(1)")
     emitter.line(f"{pointer} = getelementptr i8, ptr addrspace(1) {base}, i64 {instruction.attributes['offset']}")
     return pointer
 
 
-def _shared_pointer(emitter: Emitter, instruction: Instruction) -> str:
+def shared_pointer(emitter: Emitter, instruction: Instruction) -> str:
+    """The pointer to where an access of an allocation goes, its immediate offset included."""
     base, pointer = emitter.shared_address(instruction, instruction.operands[0]), emitter.fresh()
     emitter.line(f"{pointer} = getelementptr i8, ptr addrspace(3) {base}, i32 {instruction.attributes['offset']}")
     return pointer
@@ -242,12 +245,34 @@ def _shared_store_nvidia(instruction: Instruction, emitter: Emitter) -> None:
     ptx_store(emitter, instruction, "st.shared", f"i32 {address}", "r")
 
 
+def _shared_add_nvidia(instruction: Instruction, emitter: Emitter) -> None:
+    """An atomic addition whose result nobody asks for."""
+    mask, (value,) = split_operands(instruction)
+    address = emitter.shared_address(instruction, instruction.operands[0])
+    guard = "@$2 " if mask is not None else ""
+    text = f"{guard}red.shared.add.u32 [$0 + {instruction.attributes['offset']}], $1;"
+    arguments = [f"i32 {address}", f"i32 {emitter.name(value)}"]
+    if mask is not None:
+        arguments.append(f"i1 {emitter.name(mask)}")
+    constraints = ",".join(["r", "r", "b"][: len(arguments)])
+    emitter.line(f'call void asm sideeffect "{text}", "{constraints}"({", ".join(arguments)})')
+
+
+def _shared_add_amd(instruction: Instruction, emitter: Emitter) -> None:
+    mask, (value,) = split_operands(instruction)
+    pointer = shared_pointer(emitter, instruction)
+    guard = guarded(emitter, mask)
+    place = f"ptr addrspace(3) {pointer}, i32 {emitter.name(value)}"
+    emitter.line(f'{emitter.fresh()} = atomicrmw add {place} syncscope("workgroup") monotonic')
+    rejoin(emitter, guard)
+
+
 GLOBAL_LOAD = Record(
     name="global_load",
     result_types=_loaded_types,
     llvm={
         "nvidia": _global_load_nvidia,
-        "amd": lambda instruction, emitter: llvm_load(emitter, instruction, _global_pointer(emitter, instruction), 1),
+        "amd": lambda instruction, emitter: llvm_load(emitter, instruction, global_pointer(emitter, instruction), 1),
     },
     issue=lambda machine, attributes, *operands: machine.global_load(attributes, *operands),
     pure=False,
@@ -258,7 +283,7 @@ GLOBAL_STORE = Record(
     result_types=_stored_types,
     llvm={
         "nvidia": _global_store_nvidia,
-        "amd": lambda instruction, emitter: llvm_store(emitter, instruction, _global_pointer(emitter, instruction), 1),
+        "amd": lambda instruction, emitter: llvm_store(emitter, instruction, global_pointer(emitter, instruction), 1),
     },
     issue=lambda machine, attributes, *operands: machine.global_store(attributes, *operands),
     pure=False,
@@ -269,18 +294,26 @@ SHARED_LOAD = Record(
     result_types=_loaded_types,
     llvm={
         "nvidia": _shared_load_nvidia,
-        "amd": lambda instruction, emitter: llvm_load(emitter, instruction, _shared_pointer(emitter, instruction), 3),
+        "amd": lambda instruction, emitter: llvm_load(emitter, instruction, shared_pointer(emitter, instruction), 3),
     },
     issue=lambda machine, attributes, *operands: machine.shared_load(attributes, *operands),
     pure=False,
     effects=(Effect("shared", "read", access_bytes),),
+)
+SHARED_ADD = Record(
+    name="shared_add",
+    result_types=_stored_types,
+    llvm={"nvidia": _shared_add_nvidia, "amd": _shared_add_amd},
+    issue=lambda machine, attributes, *operands: machine.shared_add(attributes, *operands),
+    pure=False,
+    effects=(Effect("shared", "read", access_bytes), Effect("shared", "write", access_bytes)),
 )
 SHARED_STORE = Record(
     name="shared_store",
     result_types=_stored_types,
     llvm={
         "nvidia": _shared_store_nvidia,
-        "amd": lambda instruction, emitter: llvm_store(emitter, instruction, _shared_pointer(emitter, instruction), 3),
+        "amd": lambda instruction, emitter: llvm_store(emitter, instruction, shared_pointer(emitter, instruction), 3),
     },
     issue=lambda machine, attributes, *operands: machine.shared_store(attributes, *operands),
     pure=False,

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from glueball.thread import arithmetic, control, conversion, memory, special, synchronization
+from glueball.thread import (
+    arithmetic,
+    assembly,
+    atomics,
+    control,
+    conversion,
+    diagnostics,
+    float8,
+    mathematics,
+    memory,
+    promises,
+    shared_atomics,
+    special,
+    synchronization,
+)
 from glueball.thread.ir import Record
-from glueball.thread.nvidia import asynchronous_copy
+from glueball.thread.nvidia import asynchronous_copy, matrix_moves
 
 FAMILIES: tuple[ModuleType, ...] = (
-    special, arithmetic, conversion, memory, synchronization, asynchronous_copy, control,
+    special, arithmetic, assembly, atomics, conversion, diagnostics, float8, mathematics, memory, promises,
+    shared_atomics, synchronization, asynchronous_copy, matrix_moves, control,
 )  # fmt: skip
 
 INSTRUCTIONS: dict[str, Record] = {

@@ -138,5 +138,5 @@ def _storage(array: Array) -> tuple[Array, int]:
         return np.zeros(0, np.uint8), 0
     corner = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in array.strides)]
     low, high = byte_bounds(array)
-    one = as_strided(corner, (1,), (array.itemsize,)).view(np.uint8)
+    one = corner[(slice(0, 1),) * corner.ndim].reshape(1).view(np.uint8)
     return as_strided(one, (high - low,), (1,)), int(array.__array_interface__["data"][0]) - low

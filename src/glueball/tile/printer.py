@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from glueball.layouts import BlockedLayout, DistributedLayout, DistributedLinearLayout, SliceLayout
+from glueball.layouts import (
+    BlockedLayout,
+    DistributedLinearLayout,
+    Layout,
+    NVMMASharedLayout,
+    PaddedSharedLayout,
+    SharedLinearLayout,
+    SliceLayout,
+    SwizzledSharedLayout,
+)
 from glueball.location import UNKNOWN_LOCATION, SourceLocation
 from glueball.tile.ir import Operation, Region, TileFunction, Value
-from glueball.tile.types import TileType, distributed_type
+from glueball.tile.types import TileType, distributed_type, shared_memory_descriptor_type
 
-_ALIASES: dict[type[DistributedLayout], str] = {
+_ALIASES: dict[type[Layout], str] = {
     BlockedLayout: "blocked",
     SliceLayout: "slice",
     DistributedLinearLayout: "linear",
+    SwizzledSharedLayout: "swizzled",
+    NVMMASharedLayout: "mma",
+    PaddedSharedLayout: "padded",
+    SharedLinearLayout: "shared_linear",
 }
 
 
@@ -90,21 +103,26 @@ class _Printer:
         return self.names[value]
 
     def type(self, value_type: TileType) -> str:
-        if not isinstance(value_type, distributed_type):
+        if not isinstance(value_type, distributed_type | shared_memory_descriptor_type):
             return str(value_type)
         extents = "x".join(map(str, value_type.shape))
+        if isinstance(value_type, shared_memory_descriptor_type):
+            alloc = f", part of {list(value_type.alloc_shape)}" if value_type.alloc_shape != value_type.shape else ""
+            return f"view<{extents}x{value_type.element_ty}, #{self.layouts[value_type.layout]}{alloc}>"
         return f"tile<{extents}x{value_type.element_ty}, #{self.layouts[value_type.layout]}>"
 
     def comment(self, location: SourceLocation) -> str:
         return f"  // {location}" if self.locations and location != UNKNOWN_LOCATION else ""
 
 
-def _aliases(function: TileFunction) -> dict[DistributedLayout, str]:
+def _aliases(function: TileFunction) -> dict[Layout, str]:
     """A short name for every layout, in order of appearance."""
-    aliases: dict[DistributedLayout, str] = {}
+    aliases: dict[Layout, str] = {}
     counts: dict[str, int] = {}
     for value in _values(function):
-        if not isinstance(value.type, distributed_type) or value.type.layout in aliases:
+        if not isinstance(value.type, distributed_type | shared_memory_descriptor_type):
+            continue
+        if value.type.layout in aliases:
             continue
         base = _ALIASES.get(type(value.type.layout), "layout")
         number = counts.get(base, 0)

@@ -16,6 +16,7 @@ from glueball.tile.argument_memory import ArgumentMemory
 from glueball.tile.ir import Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS, TileArray
 from glueball.tile.operations.definition import numpy_type
+from glueball.tile.shared_arena import SharedArena
 from glueball.tile.types import dtype, pointer_type
 from glueball.tile.verifier import verify_structure
 
@@ -43,7 +44,7 @@ def run(function: TileFunction, grid: Sequence[int], arguments: Sequence[Any]) -
 class _Program:
     """One program instance; `environment` holds what every value was bound to last."""
 
-    __slots__ = ("environment", "grid", "memory", "program", "shared")
+    __slots__ = ("arena", "environment", "grid", "memory", "program", "shared")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class _Program:
         self.memory = memory
         self.environment = environment
         self.shared: dict[str, TileArray] = {}
+        self.arena = SharedArena(program)
 
     def run(self, region: Region, arguments: Sequence[TileArray] = ()) -> list[TileArray]:
         """Run a region; the operands of the `yield` that ends it."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from glueball.layouts import DistributedLayout, LinearLayout
+from glueball.errors import LayoutError
+from glueball.layouts import DistributedLayout, LinearLayout, PlaceholderLayout
+from glueball.layouts.base import SharedLayout
 
 if TYPE_CHECKING:
     import numpy
@@ -309,7 +311,7 @@ class distributed_type(block_type):  # noqa: N801 - the name that kernel authors
             raise ValueError("a tile has at least one dimension; use the element type for a scalar")
         if self.numel > MAXIMUM_TILE_ELEMENTS:
             raise ValueError(f"numel ({self.numel}) exceeds triton maximum tensor numel ({MAXIMUM_TILE_ELEMENTS})")
-        assert len(self.shape) == self.layout.rank, (
+        assert isinstance(self.layout, PlaceholderLayout) or len(self.shape) == self.layout.rank, (
             f"tensor shape and layout rank mismatch: shape {list(self.shape)}, layout {self.layout} of rank "
             f"{self.layout.rank}"
         )
@@ -334,9 +336,16 @@ class distributed_type(block_type):  # noqa: N801 - the name that kernel authors
         """The map from register, lane, warp and block to coordinates."""
         return self.layout.linear(self.shape)
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether the layout is known, not one to be inferred."""
+        return not isinstance(self.layout, PlaceholderLayout)
+
     def same_placement(self, other: distributed_type) -> bool:
         """Whether both place every element in the same slots, however the layouts are spelled."""
-        return self.shape == other.shape and (self.layout == other.layout or self.linear == other.linear)
+        if self.shape != other.shape or self.layout == other.layout:
+            return self.shape == other.shape
+        return self.is_placed and other.is_placed and self.linear == other.linear
 
     def is_ptr(self) -> bool:
         """A tile of pointers is still a tile."""
@@ -358,9 +367,92 @@ class distributed_type(block_type):  # noqa: N801 - the name that kernel authors
         return f"<{list(self.shape)}, {self.element_ty}, {self.layout}>"
 
 
-TileType = ScalarType | distributed_type
+@dataclass(frozen=True, slots=True)
+class shared_memory_descriptor_type:  # noqa: N801 - the name that kernel authors write
+    """A view of a tile in shared memory: element type, shape, layout, and the shape whose addresses the layout gives.
+
+    The layout has the rank of `shape`, or one less: then dimension 0 counts buffers, one after another, of the rest.
+    `alloc_shape` is the shape of the allocation, of which a slice is a part; its last `layout.rank` extents are those
+    that the layout spreads out.
+    Errors: `AssertionError` for what is no shared layout; `LayoutError` for another rank, and for extents other than
+    the number of buffers that are no powers of two.
+    """
+
+    element_ty: ScalarType
+    shape: tuple[int, ...]
+    layout: SharedLayout
+    alloc_shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.layout, SharedLayout), "a descriptor's layout must be a SharedLayout"
+        if self.layout.rank not in (len(self.shape), len(self.shape) - 1):
+            raise LayoutError(
+                f"layout rank must be equal to or one less than the shape size: rank {self.layout.rank} for shape "
+                f"{list(self.shape)} in {self.layout}"
+            )
+        for shape in (self.tile_shape, self.layout_shape):
+            if any(extent < 1 or extent & (extent - 1) for extent in shape):
+                raise LayoutError(f"shape must have power-of-2 and non-zero dimensions, not {list(shape)}")
+        if self.shape[0] < 1:
+            raise LayoutError(f"shape must have non-zero dimensions, not {list(self.shape)}")
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether dimension 0 counts buffers."""
+        return self.layout.rank < len(self.shape)
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """The extents of the view in the dimensions of the layout."""
+        return self.shape[len(self.shape) - self.layout.rank :]
+
+    @property
+    def layout_shape(self) -> tuple[int, ...]:
+        """The shape that the layout spreads out."""
+        return self.alloc_shape[len(self.alloc_shape) - self.layout.rank :]
+
+    @property
+    def linear(self) -> LinearLayout:
+        """The map from offset, in elements, and block to coordinates in the layout's shape."""
+        return self.layout.linear(self.layout_shape)
+
+    @property
+    def scalar(self) -> ScalarType:
+        """The element type."""
+        return self.element_ty
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def is_block(self) -> bool:
+        """A view of memory is no tile."""
+        return False
+
+    def is_ptr(self) -> bool:
+        """A view of memory is no pointer to elements."""
+        return False
+
+    def with_element_ty(self, element: ScalarType) -> shared_memory_descriptor_type:
+        """The same view of another element type."""
+        return shared_memory_descriptor_type(element, self.shape, self.layout, self.alloc_shape)
+
+    def mangle(self) -> str:
+        """Element, shapes and layout, for specialised names."""
+        shapes = "A".join("_".join(map(str, shape)) for shape in (self.shape, self.alloc_shape))
+        return f"MD{self.element_ty.mangle()}S{shapes}SL{self.layout.mangle()}LMD"
+
+    def __str__(self) -> str:
+        alloc = f", slice of {list(self.alloc_shape)}" if self.alloc_shape != self.shape else ""
+        return f"shared<{list(self.shape)}, {self.element_ty}, {self.layout}{alloc}>"
+
+
+TileType = ScalarType | distributed_type | shared_memory_descriptor_type
 
 
 def element_of(value_type: TileType) -> ScalarType:
-    """The element type of a tile, or the scalar type itself."""
-    return value_type.element_ty if isinstance(value_type, distributed_type) else value_type
+    """The element type of a tile or view, or the scalar type itself."""
+    if isinstance(value_type, distributed_type | shared_memory_descriptor_type):
+        return value_type.element_ty
+    return value_type

@@ -99,10 +99,8 @@ def allocations_are_declared(function: TileFunction) -> None:
             if name in declared:
                 raise fault(operation, f"allocates `{name}` a second time")
             declared.add(name)
-        elif operation.opcode in ("shared_store", "shared_load"):
-            name = operation.attributes["allocation"]
-            if name not in declared:
-                raise fault(operation, f"uses `{name}`, which is not allocated before it")
+        elif (name := operation.attributes.get("allocation")) not in {None, *declared}:
+            raise fault(operation, f"uses `{name}`, which is not allocated before it")
 
 
 def lanes_are_the_targets(function: TileFunction, target: Target) -> None:
@@ -128,13 +126,16 @@ def layouts_fit(function: TileFunction, target: Target) -> None:
 def _misfit(kind: distributed_type, function: TileFunction, target: Target) -> str:
     """What is wrong with how a tile is spread over threads; nothing where it fits."""
     layout = kind.layout
-    for found, wanted, unit, holder in (
-        (layout.lanes, target.lanes, "lanes per warp", target.name),
-        (layout.warps, function.num_warps, "warps", f"kernel `{function.name}`"),
-        (layout.ctas, 1, "CTAs", f"kernel `{function.name}`"),
+    if not kind.is_placed:
+        return "it was never found out"
+    kernel, launch = f"kernel `{function.name}`", f"launch with num_warps={layout.warps} or change the layout"
+    for found, wanted, unit, holder, advice in (
+        (layout.lanes, target.lanes, "lanes per warp", target.name, "change the layout, or compile for another target"),
+        (layout.warps, function.num_warps, "warps", kernel, launch),
+        (layout.ctas, 1, "CTAs", kernel, "change the layout"),
     ):
         if found != wanted:
-            return f"it is made for {found} {unit}, but {holder} has {wanted}"
+            return f"it is made for {found} {unit}, but {holder} has {wanted}; {advice}"
     try:
         layout.linear(kind.shape)
     except LayoutError as error:

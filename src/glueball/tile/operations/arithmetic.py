@@ -10,25 +10,17 @@ import numpy as np
 
 from glueball import numerics
 from glueball.tile.ir import Operation
-from glueball.tile.operations.definition import (
-    Array,
-    Machine,
-    OperationDefinition,
-    Reference,
-    TileArray,
-    fault,
-    numpy_type,
-)
+from glueball.tile.operations.definition import Array, Machine, OperationDefinition, TileArray, fault, numpy_type
+from glueball.tile.operations.references import applying, on_numbers
 from glueball.tile.operations.rules import (
     elementwise,
     expect_alike,
     expect_counts,
     is_boolean,
-    is_float,
     is_integer,
     is_number,
 )
-from glueball.tile.types import ScalarType, dtype, pointer_type
+from glueball.tile.types import ScalarType, dtype, float32, pointer_type
 
 PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
@@ -38,39 +30,6 @@ PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-
-
-def _poison(arrays: Sequence[TileArray]) -> Any:
-    masks = [array.poison for array in arrays if array.poison is not None]
-    return np.logical_or.reduce(masks) if masks else None
-
-
-def _apply(function: Callable[..., Array]) -> Reference:
-    """A function of arrays as a reference: an element is poison where an operand's is."""
-
-    def reference(_: Machine, __: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
-        values = np.asarray(function(*(operand.values for operand in operands)))
-        return [TileArray(values, _poison(operands))]
-
-    return reference
-
-
-def _numbers(on_integers: Callable[..., Array], on_floats: Callable[..., Array] | None = None) -> Reference:
-    """A reference that goes by kind of number; booleans count as integers of one bit."""
-    on_narrow_floats = numerics.rounding_once(on_floats or on_integers)
-
-    def function(*operands: Array) -> Array:
-        kind = operands[0].dtype.kind
-        if kind == "b":
-            bits = on_integers(*(operand.view(np.uint8) for operand in operands))
-            return np.asarray(bits & 1).astype(np.bool_)
-        return on_integers(*operands) if kind in "iu" else on_narrow_floats(*operands)
-
-    return _apply(function)
-
-
-def _negate(x: Array) -> Array:
-    return np.asarray(np.negative(x))
 
 
 def _check_compare(operation: Operation) -> None:
@@ -87,7 +46,7 @@ def _check_compare(operation: Operation) -> None:
 
 def _compare(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
     predicate = PREDICATES[operation.attributes["predicate"]]
-    return _apply(lambda x, y: predicate(numerics.widen(x), numerics.widen(y)))(machine, operation, operands)
+    return applying(lambda x, y: predicate(numerics.widen(x), numerics.widen(y)))(machine, operation, operands)
 
 
 def _check_select(operation: Operation) -> None:
@@ -117,8 +76,8 @@ def _select(_: Machine, __: Operation, operands: Sequence[TileArray]) -> Sequenc
 def _convertible(source: ScalarType, target: ScalarType) -> bool:
     if isinstance(source, pointer_type) or isinstance(target, pointer_type):
         return source.name in ("int64", "uint64") or target.name in ("int64", "uint64")
-    if not is_number(source) or not is_number(target):
-        return False
+    if source.name == "fp8e4b15" or target.name == "fp8e4b15":
+        return source.is_floating() and target.is_floating()
     mixed = source.is_int() != target.is_int()
     return not target.is_bool() and not (mixed and (source.is_fp8() or target.is_fp8()))
 
@@ -132,7 +91,7 @@ def _check_cast(operation: Operation) -> None:
     if rounding not in ("nearest", "zero"):
         raise fault(operation, f"rounds to `nearest` or `zero`, not {rounding!r}")
     if rounding == "zero" and not (
-        is_float(source) and is_float(target) and source.primitive_bitwidth > target.primitive_bitwidth
+        source.is_floating() and target.is_floating() and source.primitive_bitwidth > target.primitive_bitwidth
     ):
         raise fault(operation, f"from {source} to {target} narrows no float, so it has no rounding")
     expect_alike(operation, operation.operands[0], operation.result)
@@ -142,6 +101,10 @@ def _convert(source: ScalarType, target: ScalarType, values: Array, rounding: st
     kind = numpy_type(target)
     if not isinstance(source, dtype) or not isinstance(target, dtype):
         return values.astype(kind)
+    if source.name == "fp8e4b15":
+        return _convert(float32, target, numerics.decode_e4m3b15(values), rounding)
+    if target.name == "fp8e4b15":
+        return numerics.encode_e4m3b15(values, rounding)
     if source.is_floating():
         if target.is_floating():
             return numerics.round_float(values, kind, rounding)
@@ -183,7 +146,7 @@ def _pointer_add(machine: Machine, operation: Operation, operands: Sequence[Tile
     element = operation.result.type.scalar
     assert isinstance(element, pointer_type)
     itemsize = element.element_ty.itemsize
-    move = _apply(lambda address, offset: address + offset.astype(np.int64) * itemsize)
+    move = applying(lambda address, offset: address + offset.astype(np.int64) * itemsize)
     return move(machine, operation, operands)
 
 
@@ -191,18 +154,20 @@ INDEX_MARK = frozenset({"index"})
 """Set by a pass on signed arithmetic that becomes a pointer's offset, which must not wrap."""
 
 
-def _binary(name: str, meaning: str, on_integers: Any, on_floats: Any = None) -> OperationDefinition:
+def _binary(
+    name: str, meaning: str, on_integers: Any, on_floats: Any = None, *, choosing: bool = False
+) -> OperationDefinition:
     return OperationDefinition(
         name,
         meaning,
         elementwise(2, is_number, "integers or floats"),
-        _numbers(on_integers, on_floats),
+        on_numbers(on_integers, on_floats, choosing=choosing),
         optional_attributes=INDEX_MARK,
     )
 
 
 def _integer(name: str, meaning: str, function: Any) -> OperationDefinition:
-    return OperationDefinition(name, meaning, elementwise(2, is_integer, "integers"), _numbers(function))
+    return OperationDefinition(name, meaning, elementwise(2, is_integer, "integers"), on_numbers(function))
 
 
 ARITHMETIC_OPERATIONS = (
@@ -223,10 +188,25 @@ ARITHMETIC_OPERATIONS = (
     _integer("xor", "The bits set in one alone.", operator.xor),
     _integer("shl", "`x` times two to the power of the amount, wrapping.", numerics.shift_left),
     _integer("shr", "`x` shifted right; signed types copy the sign.", numerics.shift_right),
-    _binary("minimum", "The lesser; of a NaN and a number, the number.", np.minimum, numerics.minimum_number),
-    _binary("maximum", "The greater; of a NaN and a number, the number.", np.maximum, numerics.maximum_number),
+    _binary(
+        "minimum",
+        "The lesser; of a NaN and a number, the number.",
+        np.minimum,
+        numerics.minimum_number,
+        choosing=True,
+    ),
+    _binary(
+        "maximum",
+        "The greater; of a NaN and a number, the number.",
+        np.maximum,
+        numerics.maximum_number,
+        choosing=True,
+    ),
     OperationDefinition(
-        "negate", "`-x`; integers wrap.", elementwise(1, is_number, "integers or floats"), _numbers(_negate)
+        "negate",
+        "`-x`; integers wrap.",
+        elementwise(1, is_number, "integers or floats"),
+        on_numbers(np.negative, choosing=True),
     ),
     OperationDefinition(
         "compare",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from glueball.errors import UninitializedReadError, VerificationError
 from glueball.location import SourceLocation
 from glueball.tile.ir import Operation, Region
+from glueball.tile.shared_arena import SharedArena
 from glueball.tile.types import TileType, pointer_type
 
 Array = NDArray[Any]
@@ -71,6 +72,10 @@ class Machine(Protocol):
     @property
     def memory(self) -> Memory:
         """Global memory."""
+
+    @property
+    def arena(self) -> SharedArena:
+        """The shared memory that views look at."""
 
     def run(self, region: Region, arguments: Sequence[TileArray] = ()) -> list[TileArray]:
         """Run a region; the operands of the `yield` that ends it."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from glueball.errors import UninitializedReadError
 from glueball.tile.ir import Operation
 from glueball.tile.operations.definition import Effects, Machine, OperationDefinition, TileArray, fault
 from glueball.tile.operations.rules import expect_counts
 from glueball.tile.operations.shape import check_conversion, keep, moving, tile_types
-from glueball.tile.types import distributed_type
+from glueball.tile.shared_views import element_addresses
+from glueball.tile.types import distributed_type, shared_memory_descriptor_type
 
 
 def _check_permutation(operation: Operation) -> None:
@@ -26,7 +29,10 @@ def _check_permutation(operation: Operation) -> None:
 
 
 def _check_allocation(operation: Operation) -> None:
-    expect_counts(operation, 0, 0)
+    expect_counts(operation, 0, len(operation.results))
+    for result in operation.results:
+        if not isinstance(result.type, shared_memory_descriptor_type):
+            raise fault(operation, f"gives a view of shared memory, not {result.type}")
     size, alignment = operation.attributes["bytes"], operation.attributes["alignment"]
     if size <= 0:
         raise fault(operation, f"needs a positive size, not {size} bytes")
@@ -44,14 +50,22 @@ def _check_shared_store(operation: Operation) -> None:
 
 
 def _check_shared_load(operation: Operation) -> None:
-    expect_counts(operation, 0, 1)
+    number = operation.attributes.get("round", 0)
+    expect_counts(operation, min(number, 1), 1)
     if not isinstance(operation.result.type, distributed_type):
         raise fault(operation, f"loads a tile, not {operation.result.type}")
+    if number and operation.operands[0].type != operation.result.type:
+        raise fault(operation, f"adds to a tile of {operation.result.type}, not of {operation.operands[0].type}")
 
 
 def _allocate(machine: Machine, operation: Operation, _: Sequence[TileArray]) -> Sequence[TileArray]:
     machine.shared.pop(operation.attributes["name"], None)
-    return []
+    views = []
+    for result in operation.results:
+        assert isinstance(result.type, shared_memory_descriptor_type)
+        base = machine.arena.allocate(operation, operation.attributes["bytes"])
+        views.append(TileArray(element_addresses(result.type, base)))
+    return views
 
 
 def _shared_store(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
@@ -59,13 +73,21 @@ def _shared_store(machine: Machine, operation: Operation, operands: Sequence[Til
     return []
 
 
-def _shared_load(machine: Machine, operation: Operation, _: Sequence[TileArray]) -> Sequence[TileArray]:
+def _shared_load(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
     name = operation.attributes["allocation"]
     if name not in machine.shared:
         raise UninitializedReadError(
             f"`shared_load` reads `{name}`, which nothing was stored to", operation.location, program=machine.program
         )
-    return [machine.shared[name]]
+    found = machine.shared[name]
+    if not operands:
+        return [found]
+    (before,) = operands
+    arrived = operation.attributes["plan"].round_of_elements() == operation.attributes["round"]
+    poison = None
+    if found.poison is not None or before.poison is not None:
+        poison = np.where(arrived, *(False if each.poison is None else each.poison for each in (found, before)))
+    return [TileArray(np.where(arrived, found.values, before.values), poison)]
 
 
 EXPANDED_OPERATIONS = (
@@ -86,7 +108,7 @@ EXPANDED_OPERATIONS = (
     ),
     OperationDefinition(
         "allocate_shared",
-        "Shared memory `name` of `bytes`; `offset` once it is placed.",
+        "Shared memory `name` of `bytes`, with or without a view of it; `offset` once it is placed.",
         _check_allocation,
         _allocate,
         pure=False,
@@ -95,20 +117,22 @@ EXPANDED_OPERATIONS = (
     ),
     OperationDefinition(
         "shared_store",
-        "Writes the tile to an allocation, placed as `plan` says.",
+        "Writes the tile, or the piece of it that moves in `round`, to an allocation, placed as `plan` says.",
         _check_shared_store,
         _shared_store,
         effects=Effects(writes_shared=True),
         pure=False,
         attributes=frozenset({"allocation", "plan"}),
+        optional_attributes=frozenset({"round"}),
     ),
     OperationDefinition(
         "shared_load",
-        "Reads a tile from an allocation, placed as `plan` says.",
+        "Reads a tile from an allocation, placed as `plan` says; after the first `round`, into what was read before.",
         _check_shared_load,
         _shared_load,
         effects=Effects(reads_shared=True),
         pure=False,
         attributes=frozenset({"allocation", "plan"}),
+        optional_attributes=frozenset({"round"}),
     ),
 )

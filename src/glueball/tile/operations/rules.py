@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from glueball.tile.ir import Operation, Value
 from glueball.tile.operations.definition import Check, fault
-from glueball.tile.types import ScalarType, TileType, distributed_type, dtype, pointer_type
+from glueball.tile.types import (
+    ScalarType,
+    TileType,
+    distributed_type,
+    dtype,
+    pointer_type,
+    shared_memory_descriptor_type,
+)
 
 ElementRule = Callable[[ScalarType], bool]
 
@@ -37,7 +44,9 @@ def is_index(value_type: TileType) -> bool:
 
 
 def alike(left: TileType, right: TileType) -> bool:
-    """Whether both are scalars, or tiles of one shape that place every element in the same slots."""
+    """Whether both are scalars, tiles of one shape that place every element in the same slots, or views of one type."""
+    if isinstance(left, shared_memory_descriptor_type) or isinstance(right, shared_memory_descriptor_type):
+        return left == right
     if isinstance(left, distributed_type) and isinstance(right, distributed_type):
         return left.same_placement(right)
     return not isinstance(left, distributed_type) and not isinstance(right, distributed_type)
@@ -84,7 +93,7 @@ def expect_index(operation: Operation, value: Value, role: str) -> None:
 
 def expect_condition(operation: Operation, value: Value) -> None:
     """Check that a value is a scalar boolean."""
-    if isinstance(value.type, distributed_type) or not is_boolean(value.type):
+    if not isinstance(value.type, dtype) or not is_boolean(value.type):
         raise fault(operation, f"needs a scalar int1 as condition, not {value.type}")
 
 

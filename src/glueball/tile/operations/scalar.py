@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glueball import numerics
 from glueball.tile.ir import Operation
-from glueball.tile.operations.definition import Machine, OperationDefinition, TileArray, fault, numpy_type
+from glueball.tile.operations.definition import Array, Machine, OperationDefinition, TileArray, fault, numpy_type
 from glueball.tile.operations.rules import expect_counts
 from glueball.tile.types import distributed_type, dtype, int32
 
@@ -45,8 +46,16 @@ def _check_axis(operation: Operation) -> None:
 
 
 def _constant(_: Machine, operation: Operation, __: Sequence[TileArray]) -> Sequence[TileArray]:
-    kind = numpy_type(operation.result.type)
-    return [TileArray(np.asarray(operation.attributes["value"]).astype(kind))]
+    value, kind = operation.attributes["value"], operation.result.type.scalar
+    if isinstance(kind, dtype) and kind.is_floating() and kind.primitive_bitwidth < 32:
+        return [TileArray(float_constant(value, kind))]
+    return [TileArray(np.asarray(value).astype(numpy_type(kind)))]
+
+
+def float_constant(value: float, kind: dtype) -> Array:
+    """A number as a float narrower than 32 bits, rounded as a cast rounds."""
+    wide = np.asarray(value, np.float64)
+    return numerics.encode_e4m3b15(wide) if kind.name == "fp8e4b15" else numerics.round_float(wide, kind.numpy)
 
 
 def _range(_: Machine, operation: Operation, __: Sequence[TileArray]) -> Sequence[TileArray]:

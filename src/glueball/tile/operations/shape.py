@@ -120,4 +120,10 @@ SHAPE_OPERATIONS = (
         attributes=frozenset({"order"}),
     ),
     OperationDefinition("convert_layout", "The same tile in another layout.", check_conversion, moving(keep)),
+    OperationDefinition(
+        "set_auto_layout",
+        "The tile, whose layout is found out to be that of the result.",
+        check_conversion,
+        moving(keep),
+    ),
 )

@@ -6,16 +6,38 @@ from collections.abc import Callable
 
 from glueball.targets import Target
 from glueball.tile.ir import TileFunction
+from glueball.tile.passes.atomics import expand_atomics
 from glueball.tile.passes.barriers import insert_barriers
 from glueball.tile.passes.conversions import expand_conversions
+from glueball.tile.passes.gathers import expand_gathers
 from glueball.tile.passes.indices import mark_indices
+from glueball.tile.passes.layouts import resolve_layouts
 from glueball.tile.passes.placement import place_shared_memory
+from glueball.tile.passes.reductions import expand_reductions
 
 Pass = Callable[[TileFunction, Target], None]
 
-PASSES: tuple[Pass, ...] = (mark_indices, expand_conversions, place_shared_memory, insert_barriers)
+PASSES: tuple[Pass, ...] = (
+    mark_indices,
+    expand_atomics,
+    expand_reductions,
+    expand_gathers,
+    expand_conversions,
+    place_shared_memory,
+    insert_barriers,
+)
 
-__all__ = ["expand_conversions", "insert_barriers", "mark_indices", "place_shared_memory", "run_passes"]
+__all__ = [
+    "expand_atomics",
+    "expand_conversions",
+    "expand_gathers",
+    "expand_reductions",
+    "insert_barriers",
+    "mark_indices",
+    "place_shared_memory",
+    "resolve_layouts",
+    "run_passes",
+]
 
 
 def run_passes(function: TileFunction, target: Target, after_each: Pass | None = None) -> None:

@@ -9,44 +9,77 @@ from glueball.errors import CompilationError, LayoutError
 from glueball.layouts import ConversionPlan, Nothing, RegisterPermutation, SharedRoundTrip, Shuffles, plan_conversion
 from glueball.targets import Target
 from glueball.tile.ir import Operation, Region, TileFunction, Value
+from glueball.tile.passes.placement import lifetimes
 from glueball.tile.types import distributed_type, dtype
 
 SCRATCH_ALIGNMENT = 16
+TOGETHER_BYTES = 1 << 14
+"""Conversions next to one another go through scratch memory together, with one barrier, up to this size."""
 
 
 def expand_conversions(function: TileFunction, target: Target) -> None:
-    """Replaces every `convert_layout`."""
-    _expand_region(function.body, target, {}, itertools.count())
+    """Replaces every `convert_layout`. Scratch memory takes what the function's own allocations leave."""
+    left = {id(operation): target.shared_bytes - taken for operation, taken in _taken(function)}
+    _expand_region(function.body, target, left, {}, itertools.count())
 
 
-def conversion_plan(operation: Operation, target: Target) -> ConversionPlan:
-    """How a `convert_layout` will be done; `CompilationError` at its line where it cannot be."""
+def _taken(function: TileFunction) -> Iterator[tuple[Operation, int]]:
+    """Each `convert_layout` with the bytes of the allocations that live there."""
+    held = lifetimes(function)
+    for clock, operation in enumerate(function.body.walk(), 1):
+        if operation.opcode == "convert_layout":
+            alive = (each.allocation.attributes["bytes"] for each in held if each.first <= clock <= each.last)
+            yield operation, sum(-(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT for size in alive)
+
+
+def conversion_plan(operation: Operation, target: Target, shared_bytes: int | None = None) -> ConversionPlan:
+    """How a `convert_layout` will be done in `shared_bytes`, all that the target has if they are not given.
+
+    `CompilationError` at its line where it cannot be.
+    """
     source, destination = operation.operands[0].type, operation.result.type
     assert isinstance(source, distributed_type) and isinstance(destination, distributed_type)
     element = source.element_ty
     bits = element.memory_bits if isinstance(element, dtype) else element.primitive_bitwidth
     try:
         return plan_conversion(
-            source.linear, destination.linear, bits, banks=target.shared_banks, shared_bytes=target.shared_bytes
+            source.linear,
+            destination.linear,
+            bits,
+            banks=target.shared_banks,
+            shared_bytes=target.shared_bytes if shared_bytes is None else shared_bytes,
+            matrix_loads=target.supports("load_matrix"),
+            matrix_stores=target.supports("store_matrix"),
         )
     except LayoutError as error:
         raise CompilationError(str(error), operation.location) from error
 
 
-def _expand_region(region: Region, target: Target, renamed: dict[Value, Value], numbers: Iterator[int]) -> None:
+def _expand_region(
+    region: Region, target: Target, left: dict[int, int], renamed: dict[Value, Value], numbers: Iterator[int]
+) -> None:
     result: list[Operation] = []
+    loads: list[Operation] = []
+    waiting: set[Value] = set()
+    pending_bytes = 0
     for operation in region.operations:
         operation.operands = [renamed.get(operand, operand) for operand in operation.operands]
         for inner in operation.regions:
-            _expand_region(inner, target, renamed, numbers)
-        if operation.opcode != "convert_layout":
-            result.append(operation)
-            continue
-        plan = conversion_plan(operation, target)
-        expanded = _expansion(operation, plan, numbers)
+            _expand_region(inner, target, left, renamed, numbers)
+        expanded, size = [operation], 0
+        if operation.opcode == "convert_layout":
+            plan = conversion_plan(operation, target, left[id(operation)])
+            expanded, size = _expansion(operation, plan, numbers), plan.shared_bytes
+            renamed[operation.result] = expanded[-1].result
+        if loads and (not size or pending_bytes + size > TOGETHER_BYTES or waiting & set(operation.operands)):
+            result += loads
+            loads, waiting, pending_bytes = [], set(), 0
+        if size:
+            loads.append(expanded.pop())
+            waiting.add(loads[-1].result)
+            pending_bytes += size
         result += expanded
-        renamed[operation.result] = expanded[-1].result if expanded else operation.operands[0]
-    region.operations[:] = result
+    region.operations[:] = result + loads
 
 
 def _expansion(operation: Operation, plan: ConversionPlan, numbers: Iterator[int]) -> list[Operation]:
@@ -67,10 +100,12 @@ def _expansion(operation: Operation, plan: ConversionPlan, numbers: Iterator[int
         case SharedRoundTrip():
             name = f"conversion_{next(numbers)}"
             allocation = {"name": name, "bytes": plan.shared_bytes, "alignment": SCRATCH_ALIGNMENT, "offset": 0}
-            access = {"allocation": name, "plan": plan}
-            return [
-                Operation("allocate_shared", (), (), allocation, location=location),
-                Operation("shared_store", (source,), (), dict(access), location=location),
-                Operation("shared_load", (), types, dict(access), location=location),
-            ]
+            operations = [Operation("allocate_shared", (), (), allocation, location=location)]
+            received: tuple[Value, ...] = ()
+            for number in range(plan.rounds):
+                access = {"allocation": name, "plan": plan} | ({"round": number} if plan.rounds > 1 else {})
+                operations.append(Operation("shared_store", (source,), (), access, location=location))
+                operations.append(Operation("shared_load", received, types, dict(access), location=location))
+                received = (operations[-1].result,)
+            return operations
     raise TypeError(f"unknown conversion plan {plan!r}")

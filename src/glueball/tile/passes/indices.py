@@ -7,7 +7,7 @@ from glueball.tile.ir import Operation, TileFunction, Value
 from glueball.tile.types import dtype, element_of
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "cast"})
-RENAMING = frozenset({"splat", "broadcast", "expand_dims", "permute", "convert_layout"})
+RENAMING = frozenset({"splat", "broadcast", "expand_dims", "hint", "permute", "convert_layout"})
 
 
 def mark_indices(function: TileFunction, _: Target) -> None:

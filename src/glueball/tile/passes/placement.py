@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from glueball.errors import OutOfResources
 from glueball.targets import Target
-from glueball.tile.ir import Operation, Region, TileFunction
+from glueball.tile.buffers import Places, views_of
+from glueball.tile.ir import Operation, Region, TileFunction, Value
 
 
 @dataclass(slots=True)
@@ -19,32 +21,63 @@ class Lifetime:
 
 
 def lifetimes(function: TileFunction) -> list[Lifetime]:
-    """The span of every allocation. One made outside a loop and used inside lives through the whole loop."""
-    spans: dict[str, Lifetime] = {}
-    depth_of: dict[str, int] = {}
-    clock = 0
+    """The span of every allocation, from where it is made to its last use, through any view.
 
-    def visit(region: Region, loops: tuple[list[str], ...]) -> None:
-        nonlocal clock
+    One made outside a loop and used inside lives through the whole loop, as does one that a loop passes on to its next
+    turn.
+    """
+    walk = _Walk(views_of(function))
+    walk.visit(function.body, ())
+    return list(walk.spans.values())
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop being walked: when it began, and the allocations that live through all of it."""
+
+    start: int
+    used: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Walk:
+    views: Mapping[Value, Places]
+    spans: dict[str, Lifetime] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
+    clock: int = 0
+
+    def visit(self, region: Region, loops: tuple[_Loop, ...]) -> None:
         for operation in region.operations:
-            clock += 1
+            self.clock += 1
             if operation.opcode == "allocate_shared":
                 name = operation.attributes["name"]
-                spans[name] = Lifetime(operation, clock, clock)
-                depth_of[name] = len(loops)
-            elif (name := operation.attributes.get("allocation")) is not None:
-                spans[name].last = clock
-                for used in loops[depth_of[name] :]:
-                    used.append(name)
-            looping = operation.opcode in ("for", "while")
-            used_inside: list[str] = []
-            for inner in operation.regions:
-                visit(inner, (*loops, used_inside) if looping else loops)
-            for name in used_inside:
-                spans[name].last = clock
+                self.spans[name] = Lifetime(operation, self.clock, self.clock)
+                self.depths[name] = len(loops)
+            for name in self._used(operation):
+                self.spans[name].last = self.clock
+                for loop in loops[self.depths[name] :]:
+                    loop.used.append(name)
+            if operation.opcode in ("for", "while"):
+                self._visit_loop(operation, loops)
+            else:
+                for inner in operation.regions:
+                    self.visit(inner, loops)
 
-    visit(function.body, ())
-    return list(spans.values())
+    def _visit_loop(self, operation: Operation, loops: tuple[_Loop, ...]) -> None:
+        loop = _Loop(self.clock)
+        for inner in operation.regions:
+            self.visit(inner, (*loops, loop))
+            for value in inner.operations[-1].operands if inner.operations else ():
+                loop.used += [place.allocation for place in self.views.get(value, ())]
+        for name in loop.used:
+            self.spans[name].first = min(self.spans[name].first, loop.start)
+            self.spans[name].last = self.clock
+
+    def _used(self, operation: Operation) -> list[str]:
+        """The allocations that an operation uses."""
+        if (name := operation.attributes.get("allocation")) is not None:
+            return [name]
+        return [place.allocation for value in operation.operands for place in self.views.get(value, ())]
 
 
 def place_shared_memory(function: TileFunction, target: Target) -> None:

@@ -1,0 +1,158 @@
+"""In which order the elements along one axis of a tensor are scanned.
+
+The bits of the coordinate along the axis are taken from the lowest up, in *segments* of bits that belong to the same
+level: registers of a thread, lanes of a warp, warps. Each segment scans the totals of the blocks that the segments
+below it have scanned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glueball.layouts import f2
+from glueball.layouts.base import HARDWARE
+from glueball.layouts.linear import LinearLayout
+from glueball.layouts.reductions import AxisSpread, axis_spread, rearranged, separated, without_axis
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring bits of the coordinate along an axis: `level` is `register`, `lane` or `warp`.
+
+    `bits` are the index bits of that level, lowest coordinate bit first. Registers are scanned one after the other,
+    lanes bit by bit, by what the lane with the other value of the bit has.
+    """
+
+    level: str
+    bits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOrder:
+    """The segments along an axis: those `below` the warps', the warp bits, and those `above`.
+
+    Where there are warp bits, the totals of the blocks below are brought together in every warp, which scans them in
+    registers, and then goes on with the segments above.
+    """
+
+    linear: LinearLayout
+    axis: int
+    below: tuple[Segment, ...]
+    warps: tuple[int, ...]
+    above: tuple[Segment, ...]
+
+
+def scan_layout(linear: LinearLayout, axis: int) -> LinearLayout:
+    """A map that can be scanned along an axis as it is: the map itself, or one close to it.
+
+    Every index bit must move along the axis by a power of two, or not at all, and the warps' must be neighbours.
+    """
+    found = separated(linear, axis)
+    return found if _segments(axis_spread(found, axis)) is not None else rearranged(linear, axis)
+
+
+def scan_order(linear: LinearLayout, axis: int) -> ScanOrder:
+    """The segments of a map that `scan_layout` gave."""
+    segments = _segments(axis_spread(linear, axis))
+    assert segments is not None
+    levels = [segment.level for segment in segments]
+    if "warp" not in levels:
+        return ScanOrder(linear, axis, tuple(segments), (), ())
+    place = levels.index("warp")
+    return ScanOrder(linear, axis, tuple(segments[:place]), segments[place].bits, tuple(segments[place + 1 :]))
+
+
+def _segments(spread: AxisSpread) -> list[Segment] | None:
+    """The segments, lowest first; None where some bit is no power of two or the warps' bits are apart."""
+    owners: dict[int, tuple[str, int]] = {}
+    for level, pairs in zip(HARDWARE, (spread.registers, spread.lanes, spread.warps), strict=False):
+        for bit, distance in pairs:
+            if distance & (distance - 1):
+                return None
+            owners[distance] = (level, bit)
+    segments: list[Segment] = []
+    for _, (level, bit) in sorted(owners.items()):
+        if segments and segments[-1].level == level:
+            segments[-1] = Segment(level, (*segments[-1].bits, bit))
+        else:
+            segments.append(Segment(level, (bit,)))
+    return None if [segment.level for segment in segments].count("warp") > 1 else segments
+
+
+def totals_layout(order: ScanOrder) -> LinearLayout:
+    """The map of the totals of the blocks below the warps: one element of the axis for each block."""
+    linear, axis = order.linear, order.axis
+    count = sum(len(segment.bits) for segment in order.below)
+    removed = {(segment.level, bit) for segment in order.below for bit in segment.bits}
+    free = linear.free_variables()["register"]
+    shape = list(linear.shape)
+    shape[axis] >>= count
+    bases: dict[str, list[list[int]]] = {name: [] for name in HARDWARE}
+    for name in HARDWARE:
+        for bit, basis in enumerate(linear.bases[name]):
+            if name == "register" and ((name, bit) in removed or free >> bit & 1):
+                continue
+            bases[name].append([value >> count if index == axis else value for index, value in enumerate(basis)])
+    return LinearLayout.from_bases(bases, shape)
+
+
+def gathered_totals(totals: LinearLayout, order: ScanOrder) -> LinearLayout:
+    """The map in which every warp holds the totals of all warps: the warps' bits become the lowest register bits."""
+    shift = totals.shifts()[order.axis]
+    mask = (totals.shape[order.axis] - 1) << shift
+    moved = [1 << (shift + index) for index in range(len(order.warps))]
+    bases = {
+        "register": [*moved, *totals.flat_bases("register")],
+        "lane": totals.flat_bases("lane"),
+        "warp": [basis & ~mask for basis in totals.flat_bases("warp")],
+        "block": totals.flat_bases("block"),
+    }
+    return LinearLayout.from_flat_bases(bases, totals.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadScan:
+    """How a warp scans what it holds: each of `groups` lists registers by their coordinate bits in the segments.
+
+    `groups[i]` maps the index in the register segments (their bits together, lowest first) to a register. Register i of
+    the result is register `copies[i]` of these. `totals[i]` is the group whose total is register i of the totals.
+    """
+
+    segments: tuple[Segment, ...]
+    groups: tuple[tuple[int, ...], ...]
+    copies: tuple[int, ...]
+    totals: tuple[int, ...] = ()
+
+
+def plan_thread_scan(
+    linear: LinearLayout, axis: int, segments: tuple[Segment, ...], totals: LinearLayout | None = None
+) -> ThreadScan:
+    """The scan of the lowest bits along an axis, those of `segments`, with the registers of its `totals`."""
+    free = linear.free_variables()["register"]
+    moving = [bit for segment in segments if segment.level == "register" for bit in segment.bits]
+    kept = [bit for bit in range(linear.bits("register")) if bit not in moving and not free >> bit & 1]
+    images = linear.table("register").tolist()
+    holder: dict[int, int] = {}
+    for register, image in enumerate(images):
+        holder.setdefault(image, register)
+    members = [f2.apply([1 << bit for bit in moving], index) for index in range(1 << len(moving))]
+    groups: list[tuple[int, ...]] = []
+    number: dict[int, int] = {}
+    count = sum(len(segment.bits) for segment in segments)
+    for index in range(1 << len(kept)):
+        base = f2.apply([1 << bit for bit in kept], index)
+        number[_shortened(images[base], linear.shape, axis, count)] = len(groups)
+        groups.append(tuple(holder[images[base | member]] for member in members))
+    copies = tuple(holder[image] for image in images)
+    wanted = () if totals is None else tuple(number[image] for image in totals.table("register").tolist())
+    return ThreadScan(segments, tuple(groups), copies, wanted)
+
+
+def _shortened(flat: int, shape: tuple[int, ...], axis: int, count: int) -> int:
+    """A flat index in a shape as one in that whose extent along an axis is divided by 2^`count`."""
+    inner = 1
+    for extent in shape[axis + 1 :]:
+        inner *= extent
+    along = flat // inner % shape[axis] >> count
+    rest = without_axis(flat, shape, axis)
+    return (rest // inner * (shape[axis] >> count) + along) * inner + rest % inner

@@ -1,0 +1,136 @@
+"""Scratch memory in which the elements of a tile lie row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from glueball.layouts import LinearLayout, f2
+from glueball.lower.context import Context, lowers
+from glueball.lower.linear import span, split_constant, thread_offset
+from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type, representative_registers
+from glueball.lower.terms import Term, conjunction, materialize
+from glueball.thread import memory
+from glueball.thread.builder import Builder
+from glueball.thread.ir import Value
+from glueball.tile.ir import Operation
+from glueball.tile.types import distributed_type, element_of
+
+VECTOR_BYTES = 16
+
+
+def _attributes(operation: Operation, kind: str, count: int, immediate: int) -> dict[str, Any]:
+    return {"allocation": operation.attributes["allocation"], "type": kind, "count": count, "offset": immediate}
+
+
+def _vectors(linear: LinearLayout, itemsize: int) -> Iterator[list[int]]:
+    """The distinct registers of a thread in groups of neighbouring elements, as many as one access moves."""
+    free = linear.free_variables()
+    held = f2.Echelon(linear.flat_bases("register"))
+    others = 0
+    for name in ("lane", "warp"):
+        others |= span(linear.flat_bases(name))
+    bits = 0
+    while itemsize << (bits + 1) <= VECTOR_BYTES and 1 << bits in held and not others >> bits & 1:
+        bits += 1
+    groups: dict[int, dict[int, int]] = {}
+    for register, image in enumerate(linear.table("register").tolist()):
+        if not register & free["register"]:
+            groups.setdefault(image >> bits, {})[image & ((1 << bits) - 1)] = register
+    for group in groups.values():
+        yield [group[index] for index in sorted(group)]
+
+
+def _places(builder: Builder, linear: LinearLayout, itemsize: int) -> Iterator[tuple[list[int], Value, int]]:
+    """Per access: its registers, the thread's byte offset, and the immediate on top of it."""
+    lanes, warps = linear.flat_bases("lane"), linear.flat_bases("warp")
+    base = thread_offset(builder, lanes, warps)
+    variable = span(lanes) | span(warps)
+    images = linear.table("register").tolist()
+    shift = itemsize.bit_length() - 1
+    for group in _vectors(linear, itemsize):
+        mixed, added = split_constant(images[group[0]], variable)
+        offset = builder.logical_xor(base, builder.constant("i32", mixed))
+        yield group, builder.shift_left(offset, shift), added << shift
+
+
+@lowers("scratch_write")
+def scratch_write(context: Context, operation: Operation) -> None:
+    """One holder of each element writes it."""
+    builder, (source,) = context.builder, operation.operands
+    assert isinstance(source.type, distributed_type)
+    element, linear, terms = element_of(source.type), source.type.linear, context.terms(source)
+    free = linear.free_variables()
+    mask = idle_mask(builder, free["lane"], free["warp"])
+    guard = [] if mask is None else [materialize(builder, mask)]
+    for group, offset, immediate in _places(builder, linear, element.itemsize):
+        values = [as_stored(builder, materialize(builder, terms[register]), element) for register in group]
+        attributes = _attributes(operation, memory_type(element), len(group), immediate)
+        builder.emit(memory.SHARED_STORE, [offset, *guard, *values], {**attributes, "masked": bool(guard)})
+
+
+@lowers("scratch_read")
+def scratch_read(context: Context, operation: Operation) -> None:
+    """Every thread reads its own elements, each once."""
+    builder, kind = context.builder, operation.result.type
+    assert isinstance(kind, distributed_type)
+    element, linear = element_of(kind), kind.linear
+    images = linear.table("register").tolist()
+    found: dict[int, Term] = {}
+    for group, offset, immediate in _places(builder, linear, element.itemsize):
+        attributes = _attributes(operation, memory_type(element), len(group), immediate)
+        values = builder.emit(memory.SHARED_LOAD, [offset], {**attributes, "masked": False, "replaced": False})
+        for register, value in zip(group, values, strict=True):
+            found[images[register]] = Term(as_register(builder, value, element))
+    context.bind(operation.result, tuple(found[image] for image in images))
+
+
+@lowers("scratch_gather")
+def scratch_gather(context: Context, operation: Operation) -> None:
+    """Every thread reads the elements that its indices name, in the rows of its own."""
+    builder, (index,) = context.builder, operation.operands
+    kind, axis, shape = operation.result.type, operation.attributes["axis"], operation.attributes["shape"]
+    assert isinstance(kind, distributed_type)
+    element, linear = element_of(kind), kind.linear
+    strides = [1] * len(shape)
+    for position in reversed(range(len(shape) - 1)):
+        strides[position] = strides[position + 1] * shape[position + 1]
+
+    def row(basis: int) -> int:
+        place = linear.unflatten(basis)
+        return sum(value * strides[other] for other, value in enumerate(place) if other != axis)
+
+    lanes, warps = ([row(basis) for basis in linear.flat_bases(name)] for name in ("lane", "warp"))
+    base, variable = thread_offset(builder, lanes, warps), span(lanes) | span(warps)
+    shift = element.itemsize.bit_length() - 1
+    found = []
+    for term, image in zip(context.terms(index), linear.table("register").tolist(), strict=True):
+        mixed, added = split_constant(row(image), variable)
+        start = builder.logical_xor(base, builder.constant("i32", mixed))
+        along = builder.mul(term.base, builder.constant("i32", strides[axis]))
+        offset = builder.shift_left(builder.add(start, along), shift)
+        immediate = (added + term.offset * strides[axis]) << shift
+        attributes = _attributes(operation, memory_type(element), 1, immediate)
+        (value,) = builder.emit(memory.SHARED_LOAD, [offset], {**attributes, "masked": False, "replaced": False})
+        found.append(Term(as_register(builder, value, element)))
+    context.bind(operation.result, tuple(found))
+
+
+@lowers("scratch_count")
+def scratch_count(context: Context, operation: Operation) -> None:
+    """One holder of each element counts it."""
+    builder, source = context.builder, operation.operands[0]
+    assert isinstance(source.type, distributed_type)
+    free = source.type.linear.free_variables()
+    idle = idle_mask(builder, free["lane"], free["warp"])
+    masks = context.terms(operation.operands[1]) if len(operation.operands) > 1 else None
+    keep = representative_registers(context.values[source])
+    one = builder.constant("i32", 1)
+    for register, term in enumerate(context.terms(source)):
+        if not keep(register):
+            continue
+        parts = [part for part in (None if masks is None else masks[register], idle) if part is not None]
+        guard = [materialize(builder, conjunction(*parts) if len(parts) == 2 else parts[0])] if parts else []
+        offset = builder.shift_left(term.base, 2)
+        attributes = {**_attributes(operation, "i32", 1, term.offset * 4), "masked": bool(guard)}
+        builder.emit(memory.SHARED_ADD, [offset, *guard, one], attributes)
