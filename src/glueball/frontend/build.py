@@ -39,8 +39,9 @@ def build(
     """Compile a kernel for argument types: `arguments` gives every parameter a type or a compile-time value.
 
     `facts` tells what is known of run-time arguments; with `debug`, assertions are part of the kernel. The tile
-    function has the run-time arguments in the order of the parameters. Errors: `CompilationError` at the author's innermost line, caused by what went wrong; `ValueError`
-    where the source is not at hand; `TypeError` where `arguments` does not fit the parameters.
+    function has the run-time arguments in the order of the parameters. Errors: `CompilationError` at the author's
+    innermost line, caused by what went wrong; `ValueError` where the source is not at hand; `TypeError` where
+    `arguments` does not fit the parameters.
     """
     if list(arguments) != function.arg_names:
         raise TypeError(
