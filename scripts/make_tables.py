@@ -2,7 +2,7 @@
 
 Usage: ``python scripts/make_tables.py [--check]``. A part stands between ``<!-- generated: NAME -->`` and
 ``<!-- end of NAME -->``. With ``--check`` nothing is written, and the exit status is 1 where a part is not current.
-Measurements come from ``benchmarks/results/memcpy.json``, which ``benchmarks/memcpy.py`` writes where there is a GPU.
+Measurements come from ``benchmarks/results/*.json``, which the benchmarks write where there is a GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from glueball.kernels.ladder import RUNGS, Rung, tensors
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "benchmarks" / "results" / "memcpy.json"
+OTHER_RESULTS = ("launch.json", "compile.json", "rows.json")
 DOCUMENTS = ("README.md", "docs/ladder.md")
 EXAMPLE = "examples/transpose.py"
 TARGET = "sm_90a"
@@ -94,6 +95,19 @@ def _conditions(results: dict[str, Any]) -> str:
     )
 
 
+def others() -> str:
+    """Give the table of launch, compile and row-kernel measurements that have been recorded."""
+    rows = ["| what | unit | glueball | Gluon | torch | copy |", "|---|---|---|---|---|---|"]
+    for name in OTHER_RESULTS:
+        path = RESULTS.with_name(name)
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else ():
+            sides = row["sides"]
+            torch = sides.get("torch", sides.get("torch.add"))
+            cells = [_rate(sides.get("glueball")), _rate(sides.get("gluon")), _rate(torch), _rate(sides.get("copy"))]
+            rows.append(f"| {' | '.join([row['name'], row['unit'], *cells])} |")
+    return "\n".join(rows) if len(rows) > 2 else NO_RESULTS
+
+
 def explanation() -> str:
     """Give what `glueball explain` prints for the example."""
     from glueball.cli.explaining import explained
@@ -106,6 +120,7 @@ def explanation() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "measurements": measurements,
+    "others": others,
     "predictions": predictions,
     "explanation": explanation,
 }

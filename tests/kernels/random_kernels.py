@@ -1,0 +1,527 @@
+"""Random kernels as Python text: typed, so that each is valid, and a tree of statements, so that it can be reduced.
+
+Every value has an element type, a shape and a layout, named by an expression of the kernel's module. What no executor
+defines is avoided: the bits of a NaN (a NaN never becomes an integer by its bits, nor gives its sign), elements that a
+mask leaves out, indices out of range. Functions that hardware approximates are only stored, never computed with.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import glueball.language as gl
+from glueball import layouts
+from glueball.language.promotion import check_literal, literal_type, promote
+from glueball.tile.types import dtype
+from tests.kernels import random_layouts
+
+NUMPY_TYPES = {
+    "int1": np.dtype(np.bool_),
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{name: np.dtype(name) for name in ("float16", "float32", "float64")},
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8e4nv": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8e5": np.dtype(ml_dtypes.float8_e5m2),
+    "float8e4b8": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "float8e5b16": np.dtype(ml_dtypes.float8_e5m2fnuz),
+}
+NAMES = {getattr(gl, name): name for name in NUMPY_TYPES}
+INTEGERS = [name for name in NUMPY_TYPES if "int" in name and name != "int1"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+SHAPES = [(64,), (128,), (16,), (8, 16), (16, 8), (4, 32), (32, 2), (4, 4, 8), (2, 8, 4)]
+INPUT_LENGTH = 1024
+PROGRAMS = 2
+
+PRELUDE = '''"""A random kernel."""
+
+import glueball
+import glueball.language as gl
+from glueball.language.extra import libdevice
+from glueball.language.arithmetic import PropagateNan
+from glueball.layouts import *
+
+ALL = gl.constexpr(PropagateNan.ALL)
+
+
+@glueball.jit
+def offsets_1(A: gl.constexpr, layout: gl.constexpr):
+    return gl.arange(0, A, layout)
+
+
+@glueball.jit
+def offsets_2(A: gl.constexpr, B: gl.constexpr, layout: gl.constexpr):
+    return gl.arange(0, A, gl.SliceLayout(1, layout))[:, None] * B + gl.arange(0, B, gl.SliceLayout(0, layout))[None, :]
+
+
+@glueball.jit
+def offsets_3(A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, layout: gl.constexpr):
+    rows = offsets_2(A, B, gl.SliceLayout(2, layout))
+    last = gl.arange(0, C, gl.SliceLayout(0, gl.SliceLayout(1, layout)))
+    return rows[:, :, None] * C + last[None, None, :]
+
+
+@glueball.jit
+def affine(factor, shift, next_factor, next_shift):
+    return factor * next_factor, shift * next_factor + next_shift
+
+
+@glueball.jit
+def steps(x, y):
+    count = x * 0
+    while (x > 1) & (count < 9):
+        if x % 2 == 0:
+            x = x // 2
+        else:
+            x = 3 * x + y
+        count += 1
+    return count, x
+
+
+@glueball.jit
+def least_two(a, b):
+    if a < b:
+        return a + b
+    return a - b
+
+
+'''
+
+APPROXIMATE = {
+    # clamp from, clamp to, relative bound, absolute bound
+    "exp": (-8.0, 8.0, 2.0**-19, 0.0),
+    "exp2": (-8.0, 8.0, 2.0**-20, 0.0),
+    "log": (2.0, 1e6, 2.0**-20, 0.0),
+    "log2": (2.0, 1e6, 2.0**-20, 0.0),
+    "sin": (-6.0, 6.0, 0.0, 2.0**-19),
+    "cos": (-6.0, 6.0, 0.0, 2.0**-19),
+    "sqrt": (1e-6, 1e6, 2.0**-21, 0.0),
+    "rsqrt": (1e-6, 1e6, 2.0**-21, 0.0),
+}
+EXACT_FUNCTIONS = ["gl.floor", "gl.ceil", "gl.erf"] + [
+    f"libdevice.{name}"
+    for name in (
+        "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "atan", "sinh", "cosh",
+        "tanh", "cbrt", "rsqrt", "sqrt", "trunc", "rint",
+    )
+]  # fmt: skip
+LITERALS = [0, 1, 2, 3, 7, -1, -5, 100, True, 0.5, -1.5, 3.0, 1e-3, 65536.0, math.inf]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a name or an expression holds; a scalar has no layout."""
+
+    text: str
+    kind: str
+    shape: tuple[int, ...] = ()
+    layout: str = ""
+
+    @property
+    def element(self) -> dtype:
+        return getattr(gl, self.kind)
+
+    def with_text(self, text: str, kind: str | None = None) -> Value:
+        return Value(text, kind or self.kind, self.shape, self.layout)
+
+
+@dataclass(slots=True)
+class Statement:
+    """One line, and for a loop or a branch the statements in it."""
+
+    text: str
+    bodies: list[tuple[str, list[Statement]]] = field(default_factory=list)
+    needed: bool = False
+
+    def lines(self, indent: int) -> Iterator[str]:
+        if self.text:
+            yield "    " * indent + self.text
+        for head, body in self.bodies:
+            yield "    " * indent + head
+            yield from rendered(body, indent + 1)
+
+
+def rendered(body: list[Statement], indent: int) -> Iterator[str]:
+    """The lines of a body, at least one."""
+    lines = [line for statement in body for line in statement.lines(indent)]
+    yield from lines or ["    " * indent + "pass"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Elements of the float32 output from `start` on may be off by this much."""
+
+    start: int
+    size: int
+    relative: float
+    absolute: float
+
+
+@dataclass(slots=True)
+class RandomKernel:
+    """A kernel's text, and how it is launched."""
+
+    seed: int
+    target: str
+    warps: int
+    n: int
+    constants: dict[str, Any]
+    statements: list[Statement]
+    output_sizes: dict[str, int]
+    bounds: list[Bound]
+
+    def source(self) -> str:
+        """The whole module, as it could stand in a file."""
+        body = "\n".join(rendered(self.statements, 1))
+        used = [(name, value) for name, value in self.constants.items() if re.search(rf"\b{name}\b", body)]
+        lines = [f"{name} = gl.constexpr({value!r})" for name, value in used]
+        parameters = ", ".join([*self.inputs(), *(f"o_{kind}" for kind in self.output_sizes), "n"])
+        return PRELUDE + "\n".join([*lines, "", "", "@glueball.jit", f"def kernel({parameters}):", body, ""])
+
+    def inputs(self) -> list[str]:
+        return [f"x_{kind}" for kind in NUMPY_TYPES]
+
+    def build(self, reduced: int = 0) -> Any:
+        """The jitted function; every text needs a number of its own."""
+        source, filename = self.source(), f"<random kernel {self.seed}.{reduced}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        namespace: dict[str, Any] = {"__name__": f"random_kernel_{self.seed}_{reduced}"}
+        exec(compile(source, filename, "exec"), namespace)
+        return namespace["kernel"]
+
+    def arguments(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The inputs, the same for one seed, and zeroed outputs by element type."""
+        random = np.random.default_rng(self.seed)
+        inputs = [random_values(random, kind) for kind in NUMPY_TYPES]
+        return inputs, {kind: np.zeros(PROGRAMS * size, NUMPY_TYPES[kind]) for kind, size in self.output_sizes.items()}
+
+
+def random_values(random: np.random.Generator, kind: str) -> np.ndarray:
+    """Small numbers, random bits and what lies at the ends of the type."""
+    numpy_type = NUMPY_TYPES[kind]
+    if kind == "int1":
+        return random.integers(0, 2, INPUT_LENGTH).astype(bool)
+    bits = random.integers(0, 256, INPUT_LENGTH * numpy_type.itemsize, dtype=np.uint8).view(numpy_type)
+    with np.errstate(all="ignore"):
+        small = (random.standard_normal(INPUT_LENGTH) * 4).astype(np.float32)
+        small = small.astype(numpy_type) if "u" not in kind else np.abs(small).astype(numpy_type)
+        ends = [0, 1, 127] + ([] if kind.startswith("u") else [-1])
+        ends = ends if numpy_type.kind in "iu" else [*ends, -0.0, math.inf, -math.inf, math.nan, 1e-40, 0.5]
+        special = np.array(ends, np.float64 if numpy_type.kind not in "iu" else np.int64).astype(numpy_type)
+    values = np.where(random.random(INPUT_LENGTH) < 0.7, small, bits)
+    return np.where(random.random(INPUT_LENGTH) < 0.1, special[random.integers(len(special), size=INPUT_LENGTH)], values)
+
+
+class Generator:
+    """Draws statements one after another; what it knows is which names hold what."""
+
+    def __init__(self, seed: int, gpu: bool = False) -> None:
+        self.seed = seed
+        self.random = np.random.default_rng(seed)
+        self.lanes, self.target = (32, "sm_90a") if gpu or self.random.integers(4) else (64, "gfx942")
+        self.warps = 1 << int(self.random.integers(3))
+        self.constants: dict[str, Any] = {}
+        self.layouts: dict[tuple[int, ...], list[str]] = {}
+        self.scope: list[Value] = [Value("n", "int32"), Value("pid", "int32")]
+        self.buffers: list[tuple[str, Value]] = []
+        self.fixed: set[str] = {"n", "pid"}
+        self.count = 0
+        self.outputs: dict[str, int] = {}
+        self.bounds: list[Bound] = []
+        self.body: list[Statement] = []
+
+    def kernel(self) -> RandomKernel:
+        """A kernel of about twenty statements."""
+        self.body.append(Statement("pid = gl.program_id(0)"))
+        self.bind(self.loaded(self.pick(SHAPES)))
+        self.bind(self.loaded(self.pick(SHAPES)))
+        for _ in range(int(self.random.integers(8, 18))):
+            self.statement(depth=0)
+        stored = [value for value in self.scope if value.text not in ("n", "pid")]
+        for value in stored[-8:]:
+            self.store(value)
+        return RandomKernel(
+            self.seed, self.target, self.warps, int(self.pick([2, 7, 16, 50, 131])), self.constants, self.body,
+            self.outputs, self.bounds,
+        )  # fmt: skip
+
+    # choices
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        return choices[int(self.random.integers(len(choices)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.random.random() < probability)
+
+    def name(self, prefix: str = "v") -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def constant(self, prefix: str, value: Any) -> str:
+        name = self.name(prefix)
+        self.constants[name] = value
+        return name
+
+    def layout(self, shape: tuple[int, ...]) -> str:
+        """A layout of a shape: one that there is, or a new one."""
+        known = self.layouts.setdefault(shape, [])
+        if not known or (len(known) < 3 and self.chance(0.4)):
+            known.append(self.constant("L", self.new_layout(shape)))
+        return str(self.pick(known))
+
+    def new_layout(self, shape: tuple[int, ...]) -> Any:
+        if len(shape) == 2:
+            return random_layouts.any_layout(self.random, self.lanes, self.warps, (shape[0], shape[1]))
+        rank = len(shape)
+
+        def split(total: int) -> list[int]:
+            parts = [1] * rank
+            for _ in range(total.bit_length() - 1):
+                parts[int(self.random.integers(rank))] *= 2
+            return parts
+
+        registers = [1 << int(self.random.integers(3)) for _ in range(rank)]
+        order = [int(axis) for axis in self.random.permutation(rank)]
+        return layouts.BlockedLayout(registers, split(self.lanes), split(self.warps), order)
+
+    # values
+
+    def tiles(self, accept: Callable[[Value], bool] = lambda _: True) -> list[Value]:
+        return [value for value in self.scope if value.shape and accept(value)]
+
+    def tile(self, kinds: Sequence[str] | None = None, rank: int | None = None) -> Value:
+        """A tile of one of the element types: one that there is, or one converted or loaded."""
+        fits = self.tiles(lambda value: rank is None or len(value.shape) == rank)
+        exact = [value for value in fits if kinds is None or value.kind in kinds]
+        if exact and self.chance(0.85):
+            return self.pick(exact[-6:])
+        if fits and self.chance(0.5) and kinds is not None:
+            return self.cast(self.pick(fits), str(self.pick(kinds)))
+        shapes = [shape for shape in SHAPES if rank is None or len(shape) == rank]
+        return self.loaded(self.pick(shapes), None if kinds is None else str(self.pick(kinds)))
+
+    def loaded(self, shape: tuple[int, ...], kind: str | None = None, layout: str = "") -> Value:
+        """Elements of an input, often with a mask."""
+        kind = kind or str(self.pick([*NUMPY_TYPES, *FLOATS, *INTEGERS]))
+        layout = layout or self.layout(shape)
+        offsets = self.offsets(shape, layout)
+        start = int(self.random.integers(200))
+        pointer = f"x_{kind} + pid * 300 + {start} + {offsets}"
+        if self.chance(0.6):
+            return Value(f"gl.load({pointer})", kind, shape, layout)
+        other = {"int1": "False"}.get(kind, str(self.pick([0, 1, 3])))
+        if kind.startswith("float8"):
+            other = "0.0"
+        return Value(f"gl.load({pointer}, {offsets} < n, {other})", kind, shape, layout)
+
+    def offsets(self, shape: tuple[int, ...], layout: str) -> str:
+        return f"offsets_{len(shape)}({', '.join(map(str, shape))}, {layout})"
+
+    def cast(self, value: Value, kind: str) -> Value:
+        """Another element type; between 8-bit floats and integers by way of float32."""
+        if value.kind == kind:
+            return value
+        text = value.text
+        if {value.kind[:6], kind[:6]} >= {"float8"} and not (value.kind in FLOATS or kind in FLOATS):
+            text = f"({text}).to(gl.float32)"
+        narrows = value.kind in FLOATS and kind in [*FLOATS, *(each for each in NUMPY_TYPES if "float8" in each)]
+        if narrows and value.element.primitive_bitwidth > getattr(gl, kind).primitive_bitwidth and self.chance(0.2):
+            return value.with_text(f'({text}).to(gl.{kind}, fp_downcast_rounding="rtz")', kind)
+        return value.with_text(f"({text}).to(gl.{kind})", kind)
+
+    def placed(self, value: Value, layout: str) -> Value:
+        if value.layout == layout or not value.shape:
+            return value
+        return Value(f"gl.convert_layout({value.text}, {layout})", value.kind, value.shape, layout)
+
+    def shaped_like(self, like: Value, kinds: Sequence[str] | None = None) -> Value:
+        """A value that broadcasts with another one, placed alike."""
+
+        def fits(value: Value) -> bool:
+            if kinds is not None and value.kind not in kinds:
+                return False
+            if not value.shape:
+                return True
+            pairs = zip(value.shape, like.shape, strict=False)
+            return len(value.shape) == len(like.shape) and all(a in (1, b) for a, b in pairs)
+
+        found = [value for value in self.scope if fits(value)]
+        if found and self.chance(0.75):
+            return self.placed(self.pick(found[-5:]), like.layout)
+        if not like.shape:
+            return self.cast(Value("n", "int32"), like.kind if kinds is None else str(self.pick(kinds)))
+        return self.placed(self.loaded(like.shape, None if kinds is None else str(self.pick(kinds))), like.layout)
+
+    # statements
+
+    def bind(self, value: Value, prefix: str = "v") -> Value:
+        name = self.name(prefix)
+        self.body.append(Statement(f"{name} = {value.text}"))
+        bound = value.with_text(name)
+        self.scope.append(bound)
+        return bound
+
+    def store(self, value: Value, bound: tuple[float, float] | None = None) -> None:
+        """The elements go to an output of their own; an approximate float32 comes with its bound."""
+        size = math.prod(value.shape)
+        start = self.outputs.get(value.kind, 0)
+        self.outputs[value.kind] = start + PROGRAMS * size
+        if bound is not None:
+            self.bounds.append(Bound(start, PROGRAMS * size, *bound))
+        place = f"o_{value.kind} + {start} + pid * {size}"
+        if value.shape:
+            place += " + " + self.offsets(value.shape, value.layout)
+        self.body.append(Statement(f"gl.store({place}, {value.text})"))
+
+    def statement(self, depth: int) -> None:
+        """One more statement."""
+        if depth < 2 and self.chance(0.15):
+            self.pick([self.for_loop, self.branch, self.while_loop, self.unrolled])(depth)
+            return
+        if self.buffers and self.chance(0.15):
+            self.use_buffer()
+            return
+        if depth == 0 and self.chance(0.07):
+            self.new_buffer()
+            return
+        if self.chance(0.06) and depth == 0:
+            self.approximate()
+            return
+        if depth > 0 and self.chance(0.6):
+            self.assign()
+            return
+        self.bind(self.operation())
+
+    def operation(self) -> Value:
+        """The text of any operation that gives one value."""
+        from tests.kernels import random_operations
+
+        while True:
+            value = self.pick(random_operations.OPERATIONS)(self)
+            if value is not None:
+                return value
+
+    def assign(self) -> None:
+        """A name that is there takes another value of its type, as a loop carries it."""
+        targets = [value for value in self.scope if value.text not in self.fixed]
+        if not targets:
+            return
+        target = self.pick(targets)
+        result = self.binary_like(target)
+        self.body.append(Statement(f"{target.text} = {result.text}"))
+
+    def binary_like(self, target: Value) -> Value:
+        from tests.kernels import random_operations
+
+        for _ in range(40):
+            value = random_operations.binary(self, target)
+            if value is not None and value.shape == target.shape:
+                return self.cast(value, target.kind)
+        return target
+
+    def inner(self, depth: int, count: int) -> list[Statement]:
+        """The statements of a body; names bound in it are gone after it."""
+        outer, scope, self.body = self.body, list(self.scope), []
+        self.assign()
+        for _ in range(count):
+            self.statement(depth + 1)
+        body, self.body, self.scope = self.body, outer, scope
+        return body
+
+    def bound_scalar(self) -> str:
+        """A small run-time integer."""
+        scalars = [value for value in self.scope if not value.shape and value.kind in INTEGERS and value.kind[0] != "u"]
+        return f"(({self.pick(scalars).text}).to(gl.int32) & 3)"
+
+    def for_loop(self, depth: int) -> None:
+        index = self.name("i")
+        ranges = [f"range({self.bound_scalar()})", f"range({self.bound_scalar()}, 4)", "range(1, 6, 2)", "range(3)"]
+        ranges += [f"range({self.bound_scalar()}, -1, -1)"]
+        self.scope.append(Value(index, "int32"))
+        self.fixed.add(index)
+        body = self.inner(depth, int(self.random.integers(1, 4)))
+        self.scope = [value for value in self.scope if value.text != index]
+        self.body.append(Statement("", [(f"for {index} in {self.pick(ranges)}:", body)]))
+
+    def unrolled(self, depth: int) -> None:
+        body = self.inner(depth, 1)
+        self.body.append(Statement("", [(f"for {self.name('i')} in gl.static_range({self.pick([1, 2, 3])}):", body)]))
+
+    def while_loop(self, depth: int) -> None:
+        """A loop that a counter of its own ends, and maybe a value before that."""
+        counter = self.name("c")
+        limit = self.bound_scalar()
+        self.fixed.add(counter)
+        step = Statement(f"{counter} += 1", needed=True)
+        body = [step, *self.inner(depth, int(self.random.integers(1, 3)))]
+        self.body += [Statement(f"{counter} = {limit}"), Statement("", [(f"while {counter} < 4:", body)])]
+
+    def branch(self, depth: int) -> None:
+        scalars = [value for value in self.scope if not value.shape and not value.kind.startswith("float8")]
+        conditions = [f"{self.pick(scalars).text} {self.pick(['<', '>=', '==', '!='])} {self.pick([0, 1, 3])}"]
+        conditions += [f"{self.bound_scalar()} > 1", f"pid == 0 and {self.bound_scalar()} < 2"]
+        bodies = [(f"if {self.pick(conditions)}:", self.inner(depth, int(self.random.integers(1, 3))))]
+        if self.chance(0.5):
+            bodies.append(("else:", self.inner(depth, int(self.random.integers(1, 3)))))
+        self.body.append(Statement("", bodies))
+
+    def new_buffer(self) -> None:
+        """Shared memory with a tile in it."""
+        value = self.tile([kind for kind in NUMPY_TYPES if kind != "int1"])
+        shared = self.constant("S", self.shared_layout(value))
+        name = self.name("b")
+        shape = ", ".join(map(str, value.shape))
+        text = f"{name} = gl.allocate_shared_memory(gl.{value.kind}, [{shape}], {shared}, {value.text})"
+        self.body.append(Statement(text))
+        self.buffers.append((name, value))
+
+    def shared_layout(self, value: Value) -> Any:
+        rank = len(value.shape)
+        order = [int(axis) for axis in self.random.permutation(rank)]
+        if rank == 2 and self.chance(0.7):
+            if self.chance(0.5):
+                vector = self.pick([1, 2])
+                return layouts.SwizzledSharedLayout(vector, self.pick([1, 2]), self.pick([1, 2, 4]), order)
+            pairs = [[int(self.pick([16, 32])), int(self.pick([2, 4, 8]))]]
+            return layouts.PaddedSharedLayout.with_identity_for(pairs, list(value.shape), order)
+        return layouts.SwizzledSharedLayout(1, 1, 1, order)
+
+    def use_buffer(self) -> None:
+        name, held = self.pick(self.buffers)
+        if self.chance(0.5):
+            value = self.cast(self.shaped_like(held), held.kind)
+            if value.shape == held.shape:
+                self.body.append(Statement(f"{name}.store({value.text})"))
+                return
+        view, shape = name, held.shape
+        if len(shape) == 2 and self.chance(0.4):
+            view, shape = f"{name}.permute((1, 0))", (shape[1], shape[0])
+        layout = self.layout(shape)
+        self.bind(Value(f"{view}.load({layout})", held.kind, shape, layout))
+
+    def approximate(self) -> None:
+        """A function of float32 as the hardware approximates it, where its bound is a plain one."""
+        value = self.tile(["float32"])
+        name = self.pick([*APPROXIMATE])
+        low, high, relative, absolute = APPROXIMATE[name]
+        text = f"gl.{name}(gl.clamp({value.text}, {low}, {high}))"
+        self.store(value.with_text(text), (relative, absolute))
+
+
+def promoted(left: Value, right: Value | Any, dividing: bool = False) -> dtype | None:
+    """The type in which two operands compute, or None where they do not mix."""
+    try:
+        if isinstance(right, Value):
+            return promote(left.element, right.element, dividing=dividing)
+        element = promote(left.element, literal_type(right), right_literal=True, dividing=dividing)
+        check_literal(right, element)
+    except (TypeError, ValueError):
+        return None
+    return element
