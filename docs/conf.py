@@ -19,5 +19,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 
+# Several classes have a property `type`; signatures that say `type` mean Python's.
+suppress_warnings = ["ref.python"]
+
 html_theme = "furo"
 html_title = "glueball"

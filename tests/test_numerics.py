@@ -251,6 +251,15 @@ def test_minimum_and_maximum_number():
                 assert same or (result == expected and math.copysign(1, result) == math.copysign(1, expected))
 
 
+@pytest.mark.parametrize("bits", [np.uint32(0x7F800001), np.uint64(0x7FF0000000000001)])
+def test_signalling_nans_are_nans_like_others(bits):
+    signalling = np.array([bits]).view(f"f{bits.itemsize}")
+    number = np.array([2], signalling.dtype)
+    for function in (numerics.minimum_number, numerics.maximum_number):
+        assert function(signalling, number) == 2 and function(number, signalling) == 2
+    np.testing.assert_array_equal(numerics.encode_e4m3b15(signalling), [0x7F])
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_narrow_arithmetic_rounds_once(dtype):
     multiply = numerics.rounding_once(np.multiply)

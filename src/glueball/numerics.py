@@ -72,16 +72,18 @@ def _shift_operands(x: Array, amount: Array) -> tuple[Array, Array, Array]:
     return x, np.where(over, np.zeros_like(amount), amount).astype(x.dtype), over
 
 
+@_quiet
 def minimum_number(x: Array, y: Array) -> Array:
-    """The lesser float; the other one where one is a NaN; -0 is less than +0."""
+    """The lesser float; the other one where one is a NaN, also a signalling one; -0 is less than +0."""
     x, y = np.asarray(x), np.asarray(y)
-    return np.where(x == y, np.where(np.signbit(x), x, y), np.fmin(x, y))
+    return np.where((x < y) | ((x == y) & np.signbit(x)) | np.isnan(y), x, y)
 
 
+@_quiet
 def maximum_number(x: Array, y: Array) -> Array:
-    """The greater float; the other one where one is a NaN; +0 is greater than -0."""
+    """The greater float; the other one where one is a NaN, also a signalling one; +0 is greater than -0."""
     x, y = np.asarray(x), np.asarray(y)
-    return np.where(x == y, np.where(np.signbit(x), y, x), np.fmax(x, y))
+    return np.where((x > y) | ((x == y) & np.signbit(y)) | np.isnan(y), x, y)
 
 
 @_quiet
@@ -205,7 +207,7 @@ def decode_e4m3b15(codes: Array) -> Array:
 def encode_e4m3b15(x: Array, rounding: str = "nearest") -> Array:
     """Any float type to codes of that float, rounded once; it saturates at 1.875, which is also what NaN gives."""
     wide = widen(x).astype(np.float64)
-    magnitude = np.fmin(np.abs(wide), _LARGEST_E4M3B15)
+    magnitude = np.where(np.abs(wide) < _LARGEST_E4M3B15, np.abs(wide), _LARGEST_E4M3B15)
     exponent = np.where(magnitude == 0, -14, np.maximum(np.frexp(magnitude)[1] - 1, -14))
     steps = np.ldexp(magnitude, 3 - exponent)
     whole = np.rint(steps) if rounding == "nearest" else np.trunc(steps)

@@ -36,7 +36,7 @@ NUMPY_TYPES = {
 NAMES = {getattr(gl, name): name for name in NUMPY_TYPES}
 INTEGERS = [name for name in NUMPY_TYPES if "int" in name and name != "int1"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-SHAPES = [(64,), (128,), (16,), (8, 16), (16, 8), (4, 32), (32, 2), (4, 4, 8), (2, 8, 4)]
+SHAPES = [(64,), (128,), (16,), (2,), (8, 16), (16, 8), (4, 32), (32, 2), (1, 64), (64, 1), (4, 4, 8), (2, 8, 4)]
 INPUT_LENGTH = 1024
 PROGRAMS = 2
 
@@ -83,6 +83,13 @@ def steps(x, y):
             x = 3 * x + y
         count += 1
     return count, x
+
+
+@glueball.jit
+def either(x, y, first):
+    if first:
+        return x + y, x
+    return x * y, y
 
 
 @glueball.jit
@@ -231,6 +238,7 @@ class Generator:
         self.layouts: dict[tuple[int, ...], list[str]] = {}
         self.scope: list[Value] = [Value("n", "int32"), Value("pid", "int32")]
         self.buffers: list[tuple[str, Value]] = []
+        self.sliceable: dict[str, bool] = {}
         self.fixed: set[str] = {"n", "pid"}
         self.count = 0
         self.outputs: dict[str, int] = {}
@@ -277,9 +285,18 @@ class Generator:
         return str(self.pick(known))
 
     def new_layout(self, shape: tuple[int, ...]) -> Any:
-        if len(shape) == 2:
-            return random_layouts.any_layout(self.random, self.lanes, self.warps, (shape[0], shape[1]))
-        rank = len(shape)
+        rank, kind = len(shape), int(self.random.integers(6))
+        if kind < 2:
+            return random_layouts.linear(self.random, self.lanes, self.warps, shape)
+        if kind == 2:
+            return random_layouts.units(self.random, self.lanes, self.warps, shape)
+        if kind == 3 and rank < 3:
+            axis = int(self.random.integers(rank + 1))
+            return layouts.SliceLayout(axis, self.new_layout((*shape[:axis], 2, *shape[axis:])))
+        if kind == 4 and rank == 2 and self.lanes == 32:
+            fragment = layouts.NVMMADistributedLayout([2, 0], [self.warps, 1], [16, 8])
+            operand = int(self.random.integers(3))
+            return fragment if operand == 2 else layouts.DotOperandLayout(operand, fragment, self.pick([1, 2]))
 
         def split(total: int) -> list[int]:
             parts = [1] * rank
@@ -380,6 +397,29 @@ class Generator:
             place += " + " + self.offsets(value.shape, value.layout)
         self.body.append(Statement(f"gl.store({place}, {value.text})"))
 
+    def store_some(self) -> None:
+        """The elements that a mask lets through, converted to the output's type."""
+        value = self.tile()
+        kind = str(self.pick([*FLOATS, *INTEGERS])) if "float8" not in value.kind else value.kind
+        size, start = math.prod(value.shape), self.outputs.get(kind, 0)
+        self.outputs[kind] = start + PROGRAMS * size
+        place = f"o_{kind} + {start} + pid * {size} + {self.offsets(value.shape, value.layout)}"
+        self.body.append(Statement(f"gl.store({place}, {value.text}, {self.shaped_like(value, ['int1']).text})"))
+
+    def count_atomically(self) -> None:
+        """Atomic changes of an output, each of an element of its own or all of integers to a few."""
+        value = self.tile(["int32", "uint32", "int64", "uint64"])
+        size, start = math.prod(value.shape), self.outputs.get(value.kind, 0)
+        self.outputs[value.kind] = start + PROGRAMS * size
+        place = f"o_{value.kind} + {start} + pid * {size} + {self.offsets(value.shape, value.layout)}"
+        if self.chance(0.5):
+            place = f"o_{value.kind} + {start} + pid * {size} + ({self.offsets(value.shape, value.layout)} & 3)"
+            names = ["add", "max", "min", "xor"]
+            self.body.append(Statement(f"gl.atomic_{self.pick(names)}({place}, {value.text})"))
+            return
+        names = ["add", "max", "min", "and", "or", "xor", "xchg"]
+        self.bind(value.with_text(f"gl.atomic_{self.pick(names)}({place}, {value.text})"))
+
     def statement(self, depth: int) -> None:
         """One more statement."""
         if depth < 2 and self.chance(0.15):
@@ -391,8 +431,8 @@ class Generator:
         if depth == 0 and self.chance(0.07):
             self.new_buffer()
             return
-        if self.chance(0.06) and depth == 0:
-            self.approximate()
+        if self.chance(0.12) and depth == 0:
+            self.pick([self.approximate, self.store_some, self.count_atomically])()
             return
         if depth > 0 and self.chance(0.6):
             self.assign()
@@ -474,13 +514,14 @@ class Generator:
 
     def new_buffer(self) -> None:
         """Shared memory with a tile in it."""
-        value = self.tile([kind for kind in NUMPY_TYPES if kind != "int1"])
+        value = self.tile()
         shared = self.constant("S", self.shared_layout(value))
         name = self.name("b")
         shape = ", ".join(map(str, value.shape))
         text = f"{name} = gl.allocate_shared_memory(gl.{value.kind}, [{shape}], {shared}, {value.text})"
         self.body.append(Statement(text))
         self.buffers.append((name, value))
+        self.sliceable[name] = getattr(self.constants[shared], "max_phase", 2) == 1
 
     def shared_layout(self, value: Value) -> Any:
         rank = len(value.shape)
@@ -503,6 +544,12 @@ class Generator:
         view, shape = name, held.shape
         if len(shape) == 2 and self.chance(0.4):
             view, shape = f"{name}.permute((1, 0))", (shape[1], shape[0])
+        if self.chance(0.3):
+            axis = int(self.random.integers(len(shape)))
+            part = max(shape[axis] // 2, 1)
+            sliced = (*shape[:axis], part, *shape[axis + 1 :])
+            if self.sliceable[name]:
+                view, shape = f"{view}.slice({self.pick([0, shape[axis] - part])}, {part}, {axis})", sliced
         layout = self.layout(shape)
         self.bind(Value(f"{view}.load({layout})", held.kind, shape, layout))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from glueball.layouts import BlockedLayout, DistributedLayout, DistributedLinearLayout, LinearLayout, f2
@@ -20,9 +22,9 @@ def _split(random: np.random.Generator, total: int) -> list[int]:
     return [first, total // first]
 
 
-def linear(random: np.random.Generator, lanes: int, warps: int, shape: tuple[int, int]) -> DistributedLinearLayout:
+def linear(random: np.random.Generator, lanes: int, warps: int, shape: tuple[int, ...]) -> DistributedLinearLayout:
     """Any map whatsoever: bits that move along both dimensions, copies in registers, lanes and warps."""
-    size = shape[0] * shape[1]
+    size = math.prod(shape)
     counts = {"register": int(random.integers(1, 4)), "lane": lanes.bit_length() - 1, "warp": warps.bit_length() - 1}
     bases = {name: [int(random.integers(size)) for _ in range(count)] for name, count in counts.items()}
     span = f2.Echelon([basis for column in bases.values() for basis in column])
@@ -30,9 +32,9 @@ def linear(random: np.random.Generator, lanes: int, warps: int, shape: tuple[int
     return DistributedLinearLayout.from_linear(LinearLayout.from_flat_bases({**bases, "block": ()}, shape))
 
 
-def units(random: np.random.Generator, lanes: int, warps: int, shape: tuple[int, int]) -> DistributedLinearLayout:
+def units(random: np.random.Generator, lanes: int, warps: int, shape: tuple[int, ...]) -> DistributedLinearLayout:
     """Every bit moves along one dimension by a power of two, in any order; some only replicate."""
-    bits = [1 << bit for bit in random.permutation((shape[0] * shape[1]).bit_length() - 1)]
+    bits = [1 << bit for bit in random.permutation(math.prod(shape).bit_length() - 1)]
     counts = {"lane": lanes.bit_length() - 1, "warp": warps.bit_length() - 1}
     bases: dict[str, list[int]] = {}
     for name, count in counts.items():

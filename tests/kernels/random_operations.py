@@ -301,8 +301,19 @@ def masked(random: Generator) -> Value:
     return value.with_text(f"gl.where({offsets} < n, {load}, 0)")
 
 
+def helped(random: Generator) -> Value:
+    """A function that returns early, on a condition of the whole program; or one value or another."""
+    value = random.tile([*FLOATS, *INTEGERS])
+    other = random.shaped_like(value, [value.kind])
+    condition = f"{random.bound_scalar()} > 1"
+    if other.shape == value.shape and random.chance(0.5):
+        return value.with_text(f"({value.text} if {condition} else {other.text})")
+    return value.with_text(f"either({value.text}, {value.text} + 1, {condition})[{random.pick([0, 1])}]")
+
+
 OPERATIONS: list[Callable[[Generator], Value | None]] = [
     *[binary] * 8, *[cast] * 3, *[reduced] * 4, *[converted] * 2, unary, unary, function, function_of_two, fused,
     high_product, clamped, chosen, chosen, small_float, bits, broadcast, expanded, reshaped, permuted, joined, halved,
     reduced_pair, scanned, gathered, counted, mapped, filled, masked,
+    helped,
 ]  # fmt: skip

@@ -45,7 +45,7 @@ def _of_float(name: str, x: Any, builder: KernelBuilder) -> tensor:
 
 @builtin
 def exp(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """e to the power of `x`, float32 (relative error up to 2^-22 + |x| 2^-23) or float64 (1 unit in the last place).
+    """e to the power of `x`, float32 (relative error up to 2^-22 + 2^-23 abs(x)) or float64 (1 unit in the last place).
 
     Errors: `ValueError` for another element type.
     """
@@ -81,7 +81,7 @@ def log2(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 @builtin
 def sin(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """The sine of radians, float32 (absolute error up to 2^-20 for |x| up to 2 pi, more beyond) or float64.
+    """The sine of radians, float32 (absolute error up to 2^-20 up to 2 pi on either side, more beyond) or float64.
 
     Errors: `ValueError` for another element type.
     """
@@ -90,7 +90,7 @@ def sin(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 @builtin
 def cos(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """The cosine of radians, float32 (absolute error up to 2^-20 for |x| up to 2 pi, more beyond) or float64.
+    """The cosine of radians, float32 (absolute error up to 2^-20 up to 2 pi on either side, more beyond) or float64.
 
     Errors: `ValueError` for another element type.
     """
