@@ -1,4 +1,4 @@
-"""glueball: a layout-explicit GPU kernel language with its own compiler and a CPU simulator.
+"""glueball: a layout-explicit GPU kernel language with its own compiler and a CPU simulator::
 
     import glueball
     import glueball.language as gl

@@ -81,7 +81,7 @@ def log2(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 @builtin
 def sin(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """The sine of radians, float32 (absolute error up to 2^-20 up to 2 pi on either side, more beyond) or float64.
+    """The sine of radians, float32 (absolute error up to 2^-20 from -2 pi to 2 pi, more beyond) or float64.
 
     Errors: `ValueError` for another element type.
     """
@@ -90,7 +90,7 @@ def sin(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 @builtin
 def cos(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """The cosine of radians, float32 (absolute error up to 2^-20 up to 2 pi on either side, more beyond) or float64.
+    """The cosine of radians, float32 (absolute error up to 2^-20 from -2 pi to 2 pi, more beyond) or float64.
 
     Errors: `ValueError` for another element type.
     """
