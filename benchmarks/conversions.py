@@ -4,7 +4,7 @@
 
 The pairs stand in conversion_sample.json. Runs itself under Nsight Compute (`ncu`, on PATH), about 50 conversions a
 kernel, told apart by the source line of each instruction. Writes results/conversions.json, and what ncu printed to
-results/conversions_ncu_sass.csv and results/conversions_ncu_lines.csv; exit status 1 where any count differs.
+results/conversions_ncu.csv; exit status 1 where any count differs.
 """
 
 from __future__ import annotations
@@ -107,13 +107,10 @@ def hardware(folder: Path) -> list[dict[int, tuple[int, int]]]:
     done = subprocess.run([*command, sys.executable, __file__, "--launch", str(folder)], text=True, check=False)
     if done.returncode != 0 or not stored.is_file():
         raise SystemExit(f"ncu failed with status {done.returncode}")
-    printed = {}
-    for view, name in (("sass", "sass"), ("cuda,sass", "lines")):
-        command = ["ncu", "-i", str(stored), "--page", "source", "--csv", "--print-source", view]
-        shown = subprocess.run(command, capture_output=True, text=True, check=False)
-        printed[name] = shown.stdout
-        (RESULTS / f"conversions_ncu_{name}.csv").write_text(shown.stdout + shown.stderr)
-    tables = list(instruction_tables(printed["sass"]))
+    command = ["ncu", "-i", str(stored), "--page", "source", "--csv", "--print-source", "sass"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    (RESULTS / "conversions_ncu.csv").write_text(shown.stdout + shown.stderr)
+    tables = list(instruction_tables(shown.stdout))
     return [by_line(table, folder, number) for number, table in enumerate(tables)]
 
 

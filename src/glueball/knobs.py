@@ -52,7 +52,10 @@ def _executor(text: str) -> str:
 
 
 def _path(text: str) -> Path | None:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("the home folder that it names is unknown") from None
 
 
 def _text(text: str) -> str | None:

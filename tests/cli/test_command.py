@@ -84,6 +84,7 @@ def test_doctor_reports_settings_and_mistakes_in_them(monkeypatch: pytest.Monkey
     output = doctor_output(monkeypatch, tmp_path)
     assert re.search(r"^yes GLUEBALL_TARGET +gfx950", output, re.MULTILINE)
     assert re.search(r"^no  GLUEBALL_EXECUTOR +GLUEBALL_EXECUTOR='tpu'", output, re.MULTILINE)
+    assert "no  cache" in doctor_output(monkeypatch, Path("~nobody-of-that-name/cache"))
 
 
 def test_doctor_survives_a_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,3 +95,14 @@ def test_doctor_survives_a_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_
 
     monkeypatch.setattr(codegen, "llvm_version", broken)
     assert "OSError: libllvmlite.so is damaged" in doctor_output(monkeypatch, tmp_path)
+
+
+def test_output_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(**_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("glueball.cli.commands.commands", full)
+    assert cli.main() == 1
+    assert capsys.readouterr().err == "glueball: [Errno 28] No space left on device\n"

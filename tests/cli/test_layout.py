@@ -106,6 +106,8 @@ def test_pictures_and_pages_are_written(tmp_path: Path):
         (("Blocked", "--shape", "32x16"), "only layouts, lists"),
         ((TEXT, "--shape", "32"), "has rank 1, its layout 2"),
         ((TEXT, "--shape", "12x16"), "must be a power of two"),
+        ((TEXT, "--shape", "1099511627776x16"), "elements are too many to show"),
+        ((f"BlockedLayout([1,1],[1,{1 << 70}],[4,1],[1,0])", "--shape", "32x16"), "threads are too many to show"),
         ((TEXT, "--shape", "32y16"), "--shape should be extents such as 32x16, not '32y16'"),
         ((TEXT, "--shape", "32x16", "--memory", "diagonal"), "--memory should be row, col or strides"),
         ((TEXT, "--shape", "32x16", "--memory", "1,2,3"), "3 strides given for a tensor of rank 2"),

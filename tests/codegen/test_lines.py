@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
 from glueball import codegen
 from glueball.codegen import disassembly
+from glueball.codegen.debug import file_name, path_of
 from glueball.location import UNKNOWN_LOCATION, SourceLocation
 from glueball.targets import TARGETS
 from tests.codegen.building import AMD, NVIDIA, Kernel
@@ -78,3 +80,10 @@ def test_without_lines(target: str) -> None:
     code = codegen.generate(located(target).function, TARGETS[target], lines=False)
     assert ".loc" not in code.assembly
     assert "!dbg" not in code.llir
+
+
+def test_paths_that_are_no_unicode_keep_their_bytes() -> None:
+    path = os.fsdecode(b"/k\xc3\xbc/\xff.py")
+    assert path_of(file_name(path)) == path
+    surrogates = b"/k\xc3\xbc.py".decode("ascii", "surrogateescape")
+    assert file_name(surrogates) == "/k%C3%BC.py"

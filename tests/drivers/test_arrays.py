@@ -265,3 +265,19 @@ def test_a_torch_tensor_on_the_device() -> None:
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         assert current_stream(0) == stream.cuda_stream
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(TypeError, match="masked array"):
+        read_array(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+
+
+@pytest.mark.parametrize(
+    "interface", [{}, {"shape": (4,), "data": (), "typestr": "<f4"}, {"shape": (4,), "data": (0, False), "typestr": ""}]
+)
+def test_malformed_interfaces_are_named(interface):
+    class Broken:
+        __cuda_array_interface__ = interface
+
+    with pytest.raises(TypeError, match="__cuda_array_interface__ of a Broken is malformed"):
+        read_array(Broken())

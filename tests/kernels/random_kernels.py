@@ -7,223 +7,27 @@ mask leaves out, indices out of range. Functions that hardware approximates are 
 
 from __future__ import annotations
 
-import linecache
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import glueball.language as gl
 from glueball import layouts
-from glueball.language.promotion import check_literal, literal_type, promote
-from glueball.tile.types import dtype
-from tests.kernels import random_layouts
-
-NUMPY_TYPES = {
-    "int1": np.dtype(np.bool_),
-    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **{name: np.dtype(name) for name in ("float16", "float32", "float64")},
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float8e4nv": np.dtype(ml_dtypes.float8_e4m3fn),
-    "float8e5": np.dtype(ml_dtypes.float8_e5m2),
-    "float8e4b8": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "float8e5b16": np.dtype(ml_dtypes.float8_e5m2fnuz),
-}
-NAMES = {getattr(gl, name): name for name in NUMPY_TYPES}
-INTEGERS = [name for name in NUMPY_TYPES if "int" in name and name != "int1"]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
-SHAPES = [(64,), (128,), (16,), (2,), (8, 16), (16, 8), (4, 32), (32, 2), (1, 64), (64, 1), (4, 4, 8), (2, 8, 4)]
-INPUT_LENGTH = 1024
-PROGRAMS = 2
-
-PRELUDE = '''"""A random kernel."""
-
-import glueball
-import glueball.language as gl
-from glueball.language.extra import libdevice
-from glueball.language.arithmetic import PropagateNan
-from glueball.layouts import *
-
-ALL = gl.constexpr(PropagateNan.ALL)
-
-
-@glueball.jit
-def offsets_1(A: gl.constexpr, layout: gl.constexpr):
-    return gl.arange(0, A, layout)
-
-
-@glueball.jit
-def offsets_2(A: gl.constexpr, B: gl.constexpr, layout: gl.constexpr):
-    return gl.arange(0, A, gl.SliceLayout(1, layout))[:, None] * B + gl.arange(0, B, gl.SliceLayout(0, layout))[None, :]
-
-
-@glueball.jit
-def offsets_3(A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, layout: gl.constexpr):
-    rows = offsets_2(A, B, gl.SliceLayout(2, layout))
-    last = gl.arange(0, C, gl.SliceLayout(0, gl.SliceLayout(1, layout)))
-    return rows[:, :, None] * C + last[None, None, :]
-
-
-@glueball.jit
-def affine(factor, shift, next_factor, next_shift):
-    return factor * next_factor, shift * next_factor + next_shift
-
-
-@glueball.jit
-def steps(x, y):
-    count = x * 0
-    while (x > 1) & (count < 9):
-        if x % 2 == 0:
-            x = x // 2
-        else:
-            x = 3 * x + y
-        count += 1
-    return count, x
-
-
-@glueball.jit
-def either(x, y, first):
-    if first:
-        return x + y, x
-    return x * y, y
-
-
-@glueball.jit
-def least_two(a, b):
-    if a < b:
-        return a + b
-    return a - b
-
-
-'''
-
-APPROXIMATE = {
-    # clamp from, clamp to, relative bound, absolute bound
-    "exp": (-8.0, 8.0, 2.0**-19, 0.0),
-    "exp2": (-8.0, 8.0, 2.0**-20, 0.0),
-    "log": (2.0, 1e6, 2.0**-20, 0.0),
-    "log2": (2.0, 1e6, 2.0**-20, 0.0),
-    "sin": (-6.0, 6.0, 0.0, 2.0**-19),
-    "cos": (-6.0, 6.0, 0.0, 2.0**-19),
-    "sqrt": (1e-6, 1e6, 2.0**-21, 0.0),
-    "rsqrt": (1e-6, 1e6, 2.0**-21, 0.0),
-}
-EXACT_FUNCTIONS = ["gl.floor", "gl.ceil", "gl.erf"] + [
-    f"libdevice.{name}"
-    for name in (
-        "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "atan", "sinh", "cosh",
-        "tanh", "cbrt", "rsqrt", "sqrt", "trunc", "rint",
-    )
-]  # fmt: skip
-LITERALS = [0, 1, 2, 3, 7, -1, -5, 100, True, 0.5, -1.5, 3.0, 1e-3, 65536.0, math.inf]
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What a name or an expression holds; a scalar has no layout."""
-
-    text: str
-    kind: str
-    shape: tuple[int, ...] = ()
-    layout: str = ""
-
-    @property
-    def element(self) -> dtype:
-        return getattr(gl, self.kind)
-
-    def with_text(self, text: str, kind: str | None = None) -> Value:
-        return Value(text, kind or self.kind, self.shape, self.layout)
-
-
-@dataclass(slots=True)
-class Statement:
-    """One line, and for a loop or a branch the statements in it."""
-
-    text: str
-    bodies: list[tuple[str, list[Statement]]] = field(default_factory=list)
-    needed: bool = False
-
-    def lines(self, indent: int) -> Iterator[str]:
-        if self.text:
-            yield "    " * indent + self.text
-        for head, body in self.bodies:
-            yield "    " * indent + head
-            yield from rendered(body, indent + 1)
-
-
-def rendered(body: list[Statement], indent: int) -> Iterator[str]:
-    """The lines of a body, at least one."""
-    lines = [line for statement in body for line in statement.lines(indent)]
-    yield from lines or ["    " * indent + "pass"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Elements of the float32 output from `start` on may be off by this much."""
-
-    start: int
-    size: int
-    relative: float
-    absolute: float
-
-
-@dataclass(slots=True)
-class RandomKernel:
-    """A kernel's text, and how it is launched."""
-
-    seed: int
-    target: str
-    warps: int
-    n: int
-    constants: dict[str, Any]
-    statements: list[Statement]
-    output_sizes: dict[str, int]
-    bounds: list[Bound]
-
-    def source(self) -> str:
-        """The whole module, as it could stand in a file."""
-        body = "\n".join(rendered(self.statements, 1))
-        used = [(name, value) for name, value in self.constants.items() if re.search(rf"\b{name}\b", body)]
-        lines = [f"{name} = gl.constexpr({value!r})" for name, value in used]
-        parameters = ", ".join([*self.inputs(), *(f"o_{kind}" for kind in self.output_sizes), "n"])
-        return PRELUDE + "\n".join([*lines, "", "", "@glueball.jit", f"def kernel({parameters}):", body, ""])
-
-    def inputs(self) -> list[str]:
-        return [f"x_{kind}" for kind in NUMPY_TYPES]
-
-    def build(self, reduced: int = 0) -> Any:
-        """The jitted function; every text needs a number of its own."""
-        source, filename = self.source(), f"<random kernel {self.seed}.{reduced}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        namespace: dict[str, Any] = {"__name__": f"random_kernel_{self.seed}_{reduced}"}
-        exec(compile(source, filename, "exec"), namespace)
-        return namespace["kernel"]
-
-    def arguments(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """The inputs, the same for one seed, and zeroed outputs by element type."""
-        random = np.random.default_rng(self.seed)
-        inputs = [random_values(random, kind) for kind in NUMPY_TYPES]
-        return inputs, {kind: np.zeros(PROGRAMS * size, NUMPY_TYPES[kind]) for kind, size in self.output_sizes.items()}
-
-
-def random_values(random: np.random.Generator, kind: str) -> np.ndarray:
-    """Small numbers, random bits and what lies at the ends of the type."""
-    numpy_type = NUMPY_TYPES[kind]
-    if kind == "int1":
-        return random.integers(0, 2, INPUT_LENGTH).astype(bool)
-    bits = random.integers(0, 256, INPUT_LENGTH * numpy_type.itemsize, dtype=np.uint8).view(numpy_type)
-    with np.errstate(all="ignore"):
-        small = (random.standard_normal(INPUT_LENGTH) * 4).astype(np.float32)
-        small = small.astype(numpy_type) if "u" not in kind else np.abs(small).astype(numpy_type)
-        ends = [0, 1, 127] + ([] if kind.startswith("u") else [-1])
-        ends = ends if numpy_type.kind in "iu" else [*ends, -0.0, math.inf, -math.inf, math.nan, 1e-40, 0.5]
-        special = np.array(ends, np.float64 if numpy_type.kind not in "iu" else np.int64).astype(numpy_type)
-    values = np.where(random.random(INPUT_LENGTH) < 0.7, small, bits)
-    return np.where(random.random(INPUT_LENGTH) < 0.1, special[random.integers(len(special), size=INPUT_LENGTH)], values)
+from tests.kernels import random_layouts, random_operations
+from tests.kernels.random_programs import (
+    APPROXIMATE,
+    FLOATS,
+    INTEGERS,
+    NUMPY_TYPES,
+    PROGRAMS,
+    SHAPES,
+    Bound,
+    RandomKernel,
+    Statement,
+    Value,
+)
 
 
 class Generator:
@@ -233,7 +37,7 @@ class Generator:
         self.seed = seed
         self.random = np.random.default_rng(seed)
         self.lanes, self.target = (32, "sm_90a") if gpu or self.random.integers(4) else (64, "gfx942")
-        self.warps = 1 << int(self.random.integers(3))
+        self.warps = 1 << int(self.random.integers(4))
         self.constants: dict[str, Any] = {}
         self.layouts: dict[tuple[int, ...], list[str]] = {}
         self.scope: list[Value] = [Value("n", "int32"), Value("pid", "int32")]
@@ -253,7 +57,7 @@ class Generator:
         for _ in range(int(self.random.integers(8, 18))):
             self.statement(depth=0)
         stored = [value for value in self.scope if value.text not in ("n", "pid")]
-        for value in stored[-8:]:
+        for value in [*self.random.permutation(np.array(stored[:-4], object)), *stored[-4:]][-14:]:
             self.store(value)
         return RandomKernel(
             self.seed, self.target, self.warps, int(self.pick([2, 7, 16, 50, 131])), self.constants, self.body,
@@ -429,7 +233,7 @@ class Generator:
             self.use_buffer()
             return
         if depth == 0 and self.chance(0.07):
-            self.new_buffer()
+            self.pick([self.new_buffer, self.new_buffers])()
             return
         if self.chance(0.12) and depth == 0:
             self.pick([self.approximate, self.store_some, self.count_atomically])()
@@ -441,8 +245,6 @@ class Generator:
 
     def operation(self) -> Value:
         """The text of any operation that gives one value."""
-        from tests.kernels import random_operations
-
         while True:
             value = self.pick(random_operations.OPERATIONS)(self)
             if value is not None:
@@ -458,8 +260,6 @@ class Generator:
         self.body.append(Statement(f"{target.text} = {result.text}"))
 
     def binary_like(self, target: Value) -> Value:
-        from tests.kernels import random_operations
-
         for _ in range(40):
             value = random_operations.binary(self, target)
             if value is not None and value.shape == target.shape:
@@ -481,10 +281,14 @@ class Generator:
         return f"(({self.pick(scalars).text}).to(gl.int32) & 3)"
 
     def for_loop(self, depth: int) -> None:
-        index = self.name("i")
-        ranges = [f"range({self.bound_scalar()})", f"range({self.bound_scalar()}, 4)", "range(1, 6, 2)", "range(3)"]
-        ranges += [f"range({self.bound_scalar()}, -1, -1)"]
-        self.scope.append(Value(index, "int32"))
+        index, wide = self.name("i"), str(self.pick(["int32", "int32", "uint32", "int64", "uint8", "int16"]))
+        start = f"({self.bound_scalar()}).to(gl.{wide})"
+        # Literal bounds are int32, to which narrower ones promote.
+        kind = wide if wide in ("uint32", "int64") else "int32"
+        ranges = [f"range({start}, 4)", f"range({start}, 4, 2)"]
+        if wide == "int32":
+            ranges += [f"range({start})", f"range({start}, -1, -1)", "range(1, 6, 2)", "range(3)"]
+        self.scope.append(Value(index, kind))
         self.fixed.add(index)
         body = self.inner(depth, int(self.random.integers(1, 4)))
         self.scope = [value for value in self.scope if value.text != index]
@@ -514,7 +318,7 @@ class Generator:
 
     def new_buffer(self) -> None:
         """Shared memory with a tile in it."""
-        value = self.tile()
+        value = self.tile([kind for kind in NUMPY_TYPES if kind != "int1"])
         shared = self.constant("S", self.shared_layout(value))
         name = self.name("b")
         shape = ", ".join(map(str, value.shape))
@@ -534,7 +338,31 @@ class Generator:
             return layouts.PaddedSharedLayout.with_identity_for(pairs, list(value.shape), order)
         return layouts.SwizzledSharedLayout(1, 1, 1, order)
 
+    def new_buffers(self) -> None:
+        """Two or three buffers, one found by a run-time index."""
+        shape, kind = self.pick(SHAPES), str(self.pick([kind for kind in NUMPY_TYPES if kind != "int1"]))
+        shared = self.constant("S", self.shared_layout(Value("", kind, shape)))
+        name, count = self.name("b"), int(self.pick([2, 3]))
+        text = f"{name} = gl.allocate_shared_memory(gl.{kind}, {[count, *shape]}, {shared})"
+        self.body.append(Statement(text))
+        for index in range(count):
+            self.body.append(Statement(f"{name}.index({index}).store({self.loaded(shape, kind).text})"))
+        place = f"{self.bound_scalar()} & 1"
+        self.buffers.append((f"{name}.index({place})", self.loaded(shape, kind)))
+        self.sliceable[self.buffers[-1][0]] = False
+
+    def gather_buffer(self) -> None:
+        """Elements of shared memory by run-time indices."""
+        name, held = self.pick(self.buffers)
+        axis = int(self.random.integers(len(held.shape)))
+        index = self.loaded(held.shape, str(self.pick(["int32", "int64", "uint8"])))
+        text = f"{name}.gather({index.text} & {held.shape[axis] - 1}, {axis})"
+        self.bind(Value(text, held.kind, held.shape, index.layout))
+
     def use_buffer(self) -> None:
+        if self.chance(0.2):
+            self.gather_buffer()
+            return
         name, held = self.pick(self.buffers)
         if self.chance(0.5):
             value = self.cast(self.shaped_like(held), held.kind)
@@ -560,15 +388,3 @@ class Generator:
         low, high, relative, absolute = APPROXIMATE[name]
         text = f"gl.{name}(gl.clamp({value.text}, {low}, {high}))"
         self.store(value.with_text(text), (relative, absolute))
-
-
-def promoted(left: Value, right: Value | Any, dividing: bool = False) -> dtype | None:
-    """The type in which two operands compute, or None where they do not mix."""
-    try:
-        if isinstance(right, Value):
-            return promote(left.element, right.element, dividing=dividing)
-        element = promote(left.element, literal_type(right), right_literal=True, dividing=dividing)
-        check_literal(right, element)
-    except (TypeError, ValueError):
-        return None
-    return element

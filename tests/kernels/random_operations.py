@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import glueball.language as gl
-from tests.kernels.random_kernels import (
+from tests.kernels.random_programs import (
     EXACT_FUNCTIONS,
     FLOATS,
     INTEGERS,
@@ -15,10 +15,12 @@ from tests.kernels.random_kernels import (
     NAMES,
     NUMPY_TYPES,
     SHAPES,
-    Generator,
     Value,
     promoted,
 )
+
+if TYPE_CHECKING:
+    from tests.kernels.random_kernels import Generator
 
 COMPUTING = [kind for kind in NUMPY_TYPES if kind != "int1"]
 SIGNS = {
@@ -38,6 +40,8 @@ def binary(random: Generator, left: Value | None = None) -> Value | None:
     if group == "integer" and ("float" in left.kind or whole or isinstance(right, float)):
         return None
     symbol = str(random.pick(SIGNS.get(group, [""])))
+    if symbol == ">>" and not isinstance(right, Value) and right < 0:
+        return None
     element = promoted(left, right, dividing=symbol in ("/", "%", "//"))
     if element is None:
         return None
@@ -311,9 +315,39 @@ def helped(random: Generator) -> Value:
     return value.with_text(f"either({value.text}, {value.text} + 1, {condition})[{random.pick([0, 1])}]")
 
 
+def scalar(random: Generator) -> Value | None:
+    """Arithmetic on scalars."""
+    value = random.pick([value for value in random.scope if not value.shape])
+    choice = int(random.pick(range(4)))
+    if choice == 0:
+        return random.cast(value, str(random.pick([*NUMPY_TYPES])))
+    if choice == 1:
+        return value.with_text(f"gl.abs(-({value.text}))")
+    return binary(random, value)
+
+
+def numbered(random: Generator) -> Value:
+    """Indices and what is computed of them, of which the compiler knows strides and divisors."""
+    shape = random.pick(SHAPES)
+    layout = random.layout(shape)
+    text = random.offsets(shape, layout)
+    for _ in range(int(random.pick([1, 2, 3]))):
+        symbol = str(random.pick(["+", "-", "*", "//", "%", "<<", ">>", "&", "^"]))
+        other = str(random.pick([1, 2, 3, 7, 8, 16, 64, "n", "pid * 16"]))
+        text = f"({text} {symbol} ({other}))" if random.chance(0.8) else f"(({other}) {symbol} {text})"
+    return random.cast(Value(text, "int32", shape, layout), str(random.pick(["int32", *INTEGERS, "float32"])))
+
+
+def known(random: Generator) -> Value:
+    """A scalar that the compiler knows."""
+    kind = str(random.pick([*INTEGERS, *FLOATS]))
+    return Value(f"gl.to_tensor({random.pick([0, 1, -1, 3, 100, 128])}).to(gl.{kind})", kind)
+
+
 OPERATIONS: list[Callable[[Generator], Value | None]] = [
     *[binary] * 8, *[cast] * 3, *[reduced] * 4, *[converted] * 2, unary, unary, function, function_of_two, fused,
     high_product, clamped, chosen, chosen, small_float, bits, broadcast, expanded, reshaped, permuted, joined, halved,
     reduced_pair, scanned, gathered, counted, mapped, filled, masked,
-    helped,
+    helped, scalar, scalar,
+    numbered, numbered, known, known,
 ]  # fmt: skip

@@ -107,6 +107,53 @@ def test_booleans(executor, monkeypatch):
 
 
 @glueball.jit
+def constant_booleans(o):
+    yes, no = gl.to_tensor(True), gl.to_tensor(False)
+    gl.store(o, yes + True)
+    gl.store(o + 1, yes + no)
+    gl.store(o + 2, no - yes)
+    gl.store(o + 3, yes * no)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_constant_booleans_wrap_as_others_do(executor, monkeypatch):
+    output = np.ones(4, bool)
+    run(executor, monkeypatch, constant_booleans[(1,)], output)
+    np.testing.assert_array_equal(output, [False, True, True, False])
+
+
+@glueball.jit
+def narrow_comparisons(a, b, layout: gl.constexpr):
+    index = gl.arange(0, 128, layout)
+    narrow = index.to(gl.int8) - 64
+    gl.store(a + index, narrow < 0)
+    gl.store(b, gl.to_tensor(-3).to(gl.int8) < gl.to_tensor(0).to(gl.int8))
+    gl.store(b + 1, gl.to_tensor(-3).to(gl.int16) >= gl.to_tensor(0).to(gl.int16))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_comparisons_of_narrow_integers_with_zero(executor, monkeypatch):
+    tile, scalars = np.zeros(128, bool), np.zeros(2, bool)
+    layout = gl.BlockedLayout([4], [32], [1], [0])
+    run(executor, monkeypatch, lambda *a: narrow_comparisons[(1,)](*a, layout, num_warps=1), tile, scalars)
+    np.testing.assert_array_equal(tile, np.arange(128) < 64)
+    np.testing.assert_array_equal(scalars, [True, False])
+
+
+@glueball.jit
+def beyond_the_type(x, y, layout: gl.constexpr):
+    index = gl.arange(0, 32, layout)
+    gl.store(y + index, gl.minimum(gl.load(x + index), 65536.0) + 1e6)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_number_beyond_the_type_is_infinite(executor, monkeypatch):
+    x, y = np.ones(32, np.float16), np.zeros(32, np.float16)
+    run(executor, monkeypatch, lambda *a: beyond_the_type[(1,)](*a, gl.BlockedLayout([1], [32], [4], [0])), x, y)
+    np.testing.assert_array_equal(y, np.full(32, np.inf, np.float16))
+
+
+@glueball.jit
 def float_arithmetic(x, y, a, b, c, d, e, f, g, h, i, j, BLOCK: gl.constexpr):
     index = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, LAYOUT)
     left, right = gl.load(x + index), gl.load(y + index)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.harness import run
-from tests.kernels.random_kernels import PROGRAMS, Generator, RandomKernel, Statement
+from tests.kernels.random_kernels import Generator
+from tests.kernels.random_programs import PROGRAMS, RandomKernel, Statement
 
 CI_KERNELS = 150
 DEEP_KERNELS = 2000

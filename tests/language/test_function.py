@@ -128,3 +128,17 @@ def test_compile_time_functions_run_on_the_host():
 
 def lambda_free(self, value):
     return value * 2
+
+
+def test_the_text_of_another_function_is_refused(tmp_path):
+    file = tmp_path / "edited.py"
+    file.write_text("def first(p):\n    return p\n")
+    namespace = {}
+    exec(compile(file.read_text(), str(file), "exec"), namespace)
+    kernel = JITCallable(namespace["first"])
+    file.write_text("def second(p):\n    return p\n")
+    with pytest.raises(ValueError, match="no longer holds the source of `first`"):
+        _ = kernel.source
+    file.write_text("def first(q, p):\n    return p\n")
+    with pytest.raises(ValueError, match="no longer holds the source of `first`"):
+        _ = kernel.source

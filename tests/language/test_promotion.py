@@ -72,6 +72,8 @@ def test_types_of_literals(value, kind):
 
 
 def test_literals_that_do_not_fit():
+    with pytest.raises(ValueError, match="Nonrepresentable integer of 20001 bits"):
+        literal_type(1 << 20000)
     with pytest.raises(ValueError, match="Nonrepresentable integer"):
         literal_type(2**64)
     with pytest.raises(TypeError, match="cannot convert 'a' of type str to tensor"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 import threading
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,14 @@ import pytest
 
 import glueball
 import glueball.language as gl
-from glueball.errors import CompilationError, OptionError, OutOfResources, TargetError, UnknownOptionError
+from glueball.errors import (
+    CompilationError,
+    OptionError,
+    OutOfBoundsError,
+    OutOfResources,
+    TargetError,
+    UnknownOptionError,
+)
 from glueball.targets import TARGETS
 from glueball.tile.types import pointer_type
 from tests.runtime import kernels
@@ -426,3 +435,45 @@ def test_names_of_the_package() -> None:
         glueball.autotune  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         glueball.nonsense  # noqa: B018
+
+
+def test_dump_that_cannot_be_written_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh: Any
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GLUEBALL_DUMP", str(tmp_path / "file"))
+    with pytest.raises(OSError, match=r"GLUEBALL_DUMP=.*file: the stages cannot be written"):
+        glueball.compile_only(fresh.nothing, "i32")
+
+
+def test_functions_are_pickled_and_copied_by_name() -> None:
+    assert pickle.loads(pickle.dumps(kernels.copy)) is kernels.copy  # noqa: S301 - its own
+    assert deepcopy(kernels.copy) is kernels.copy
+
+
+@glueball.jit
+def launch_another(value: gl.constexpr):
+    nothing[(1,)](value)
+
+
+def test_kernels_launch_no_kernels() -> None:
+    with pytest.raises(CompilationError, match="a kernel cannot launch `nothing`"):
+        launch_another[(1,)](3)
+
+
+@glueball.jit
+def store_far(x_ptr, n):
+    gl.store(x_ptr + n + 2**61, 1.0)
+
+
+@glueball.jit
+def store_around(x_ptr):
+    gl.store(x_ptr + 2**62 + 1, 1.0)
+
+
+def test_constant_offsets_count_modulo_64_bits() -> None:
+    x = np.zeros(8, np.float32)
+    with pytest.raises(OutOfBoundsError):
+        store_far[(1,)](x, 5)
+    store_around[(1,)](x)
+    assert x.tolist() == [0, 1, 0, 0, 0, 0, 0, 0]

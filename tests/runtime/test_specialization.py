@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections import namedtuple
 from typing import Any
 
@@ -226,6 +227,14 @@ def test_arguments_of_a_compiled_kernel_must_fit() -> None:
         fit_argument(pointer, aligned(np.float32, 4))
     with pytest.raises(TypeError, match="not for an array of float64"):
         fit_argument(pointer, aligned(np.float64))
+    with pytest.raises(TypeError, match="not for an array of int32"):
+        fit_argument(pointer, aligned(np.int32))
     with pytest.raises(TypeError, match="compiled as the constant 1, not 5"):
         fit_argument(specialize_argument(PLAIN, 1), 5)
     assert scalar_value(fit_argument(specialize_argument(PLAIN, 16), 1 << 20)) == 1 << 20
+
+
+def test_floats_beyond_float32_are_infinite_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert scalar_value(specialize_argument(PLAIN, 1e300)) == np.inf

@@ -19,5 +19,9 @@ def main() -> int:
         return 1
     from glueball.cli.commands import commands
 
-    commands(prog_name="glueball")
+    try:
+        commands(prog_name="glueball")
+    except OSError as error:
+        print(f"glueball: {error}", file=sys.stderr)
+        return 1
     return 0

@@ -121,10 +121,10 @@ def _extras() -> Iterator[Finding]:
 
 
 def _cache() -> Finding:
-    folder = disk_cache().folder
     try:
+        folder = disk_cache().folder
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return Finding("cache", False, str(error), "compiled kernels are kept", "GLUEBALL_CACHE_DIR=FOLDER")
     kernels = sum(1 for _ in folder.glob("*/metadata.json"))
     return Finding("cache", True, f"{folder}: {kernels} kernels, {sum(sizes) / 1e6:.1f} MB")

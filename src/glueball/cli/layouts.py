@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ COLORS = ("blue", "magenta", "yellow", "green", "cyan", "red", "bright_blue", "b
 COLORED_CHARACTERS = 1 << 20
 """Longer text is printed plain: nobody reads it in a terminal, and styling it takes seconds."""
 DEFAULT_WIDTH = 32
+MOST_ELEMENTS = 1 << 22
+MOST_THREADS = 1 << 14
 HOLDER = re.compile(r"(?:B\d+:)?T(\d+):\d+")
 STORED = re.compile(r"\( *(\d+)[:)][^)]*\)?")
 WARP = re.compile(r"Warp(\d+):")
@@ -78,6 +81,13 @@ class Question:
                     f"{self.target.name} has warps of {self.target.lanes} lanes, but this layout is made for "
                     f"{layout.lanes}: {layout}"
                 )
+        if math.prod(self.shape) > MOST_ELEMENTS:
+            raise LayoutError(f"{math.prod(self.shape)} elements are too many to show; the most is {MOST_ELEMENTS}")
+        for layout in (self.layout, self.convert_to):
+            if isinstance(layout, DistributedLayout):
+                threads = math.prod(map(layout.linear(self.shape).size, ("lane", "warp", "block")))
+                if threads > MOST_THREADS:
+                    raise LayoutError(f"{threads} threads are too many to show; the most is {MOST_THREADS}")
         if len(self.strides) != len(self.shape):
             raise LayoutError(f"{len(self.strides)} strides given for a tensor of rank {len(self.shape)}")
 

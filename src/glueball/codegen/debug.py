@@ -16,12 +16,12 @@ _PLAIN = "".join(sorted({*string.printable} - {*string.whitespace, '"', "%"})) +
 
 def file_name(path: str) -> str:
     """A path as PTX can hold it: what is not plain ASCII as in a URL, since PTX has no escapes."""
-    return urllib.parse.quote(path.replace("\\", "/"), safe=_PLAIN)
+    return urllib.parse.quote(path.replace("\\", "/"), safe=_PLAIN, errors="surrogateescape")
 
 
 def path_of(name: str) -> str:
     """The path that `file_name` spelled."""
-    return urllib.parse.unquote(name)
+    return urllib.parse.unquote(name, errors="surrogateescape")
 
 
 class Metadata:

@@ -63,14 +63,25 @@ def read_array(value: Any) -> DeviceArray | None:
         return _read_torch(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
+        if isinstance(value, numpy.ma.MaskedArray):
+            raise TypeError("a masked array cannot be passed; pass its `.data`, or `.filled(...)`")
         return _read_numpy(value)
     if isinstance(value, type):
         return None
     if hasattr(value, "__cuda_array_interface__"):
-        return _read_cuda_interface(value)
+        return _well_formed(_read_cuda_interface, value, "__cuda_array_interface__")
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        return _read_dlpack(value)
+        return _well_formed(_read_dlpack, value, "__dlpack__")
     return None
+
+
+def _well_formed(read: Callable[[Any], DeviceArray], value: Any, protocol: str) -> DeviceArray:
+    """What `read` gives; a value that does not keep to its protocol is named."""
+    try:
+        return read(value)
+    except (AttributeError, IndexError, KeyError, ValueError) as error:
+        kind = type(value).__name__
+        raise TypeError(f"the {protocol} of a {kind} is malformed: {type(error).__name__}: {error}") from error
 
 
 def stream_callable() -> Callable[[int], int] | None:

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from glueball.errors import UnsupportedLanguageConstruct, did_you_mean
+from glueball.errors import CompilationError, UnsupportedLanguageConstruct, did_you_mean
 from glueball.frontend.binary import (
     COMPARISON_METHODS,
     LOGICAL_METHODS,
@@ -175,6 +175,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         return getitem(owner, index, _builder=frame.builder)
     if isinstance(owner, language_tuple):
         return owner[index]
+    if isinstance(owner, JITCallable):
+        raise CompilationError(f"a kernel cannot launch `{owner.__name__}`; call it without a grid")
     return compile_time_value(unwrap(owner)[unwrap(index)])
 
 

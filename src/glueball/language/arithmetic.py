@@ -40,7 +40,8 @@ def elementwise(opcode: str, x: Any, y: Any, element: dtype, builder: KernelBuil
                 check_literal(value, element)
         first, second = _known(x), _known(y)
         if first is not None and second is not None and opcode in FOLDED:
-            return builder.constant(FOLDED[opcode](int(first), int(second)), element)
+            number = FOLDED[opcode](int(first), int(second))
+            return builder.constant(number & 1 if element.is_bool() else number, element)
         if second is not None and second == NEUTRAL_ON_THE_RIGHT.get(opcode) and isinstance(x, tensor):
             return convert(x, element, builder)
         if first is not None and opcode in COMMUTATIVE and first == NEUTRAL_ON_THE_RIGHT[opcode]:

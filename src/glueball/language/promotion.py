@@ -22,6 +22,7 @@ from glueball.tile.types import (
 
 SMALLEST_NORMAL_FLOAT32 = 2.0**-126
 LARGEST_FLOAT32 = (2.0 - 2.0**-23) * 2.0**127
+LONGEST_SHOWN_BITS = 512
 
 
 class IncompatibleTypeError(TypeError):
@@ -49,7 +50,8 @@ def literal_type(value: Any) -> dtype:
         for candidate in (int32, uint32, int64, uint64):
             if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
                 return candidate
-        raise ValueError(f"Nonrepresentable integer {value}")
+        shown = value if value.bit_length() <= LONGEST_SHOWN_BITS else f"of {value.bit_length()} bits"
+        raise ValueError(f"Nonrepresentable integer {shown}")
     if isinstance(value, float):
         if value == 0.0 or not math.isfinite(value) or SMALLEST_NORMAL_FLOAT32 <= abs(value) <= LARGEST_FLOAT32:
             return float32

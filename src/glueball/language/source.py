@@ -73,6 +73,10 @@ class SourceFunction:
         """The function's source, read on first use."""
         return _read_source(self.fn)
 
+    def __reduce__(self) -> str:
+        """Pickled and copied as functions are: by the name under which their module holds them."""
+        return str(self.__qualname__)
+
     @property
     def src(self) -> str:
         """The text of the function from its `def` on."""
@@ -135,6 +139,18 @@ def _dotted(node: ast.AST, inner: set[ast.AST]) -> tuple[str, ...]:
     return ()
 
 
+def _check_belongs(fn: types.FunctionType, tree: ast.FunctionDef) -> None:
+    """Refuses the text of another function: a file that was edited since it was imported, `exec` under its name."""
+    arguments = tree.args
+    every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+    names = [argument.arg for argument in every if argument is not None]
+    if (tree.name, names) != (fn.__name__, list(inspect.signature(fn).parameters)):
+        raise ValueError(
+            f"line {fn.__code__.co_firstlineno} of {fn.__code__.co_filename} no longer holds the source of "
+            f"`{fn.__qualname__}`: was the file edited after it was imported?"
+        )
+
+
 def _read_source(fn: types.FunctionType) -> Source:
     try:
         lines, first = inspect.getsourcelines(fn)
@@ -155,6 +171,7 @@ def _read_source(fn: types.FunctionType) -> Source:
     tree = body[0]
     if not isinstance(tree, ast.FunctionDef):
         raise ValueError(f"`{fn.__qualname__}` must be a plain function written with `def`")
+    _check_belongs(fn, tree)
     start = tree.lineno - (2 if indented else 1)
     ast.increment_lineno(tree, first - (2 if indented else 1))
     return Source(

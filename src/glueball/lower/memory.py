@@ -10,7 +10,7 @@ from glueball.lower.context import Context, lowers
 from glueball.lower.linear import lane_id, warp_id
 from glueball.lower.terms import Lowered, Registers, Term, conjunction, extend_offset, materialize, register_type
 from glueball.thread import arithmetic, conversion, memory
-from glueball.thread.builder import Builder, power_of_two_in
+from glueball.thread.builder import Builder, power_of_two_in, wrapped
 from glueball.thread.ir import Value
 from glueball.tile.ir import Operation
 from glueball.tile.types import distributed_type, dtype, element_of, pointer_type
@@ -40,7 +40,8 @@ def pointer_add(context: Context, operation: Operation) -> None:
     def rule(address: Term, position: Term) -> Term:
         wide = extend_offset(builder, position, index, index=index.signed)
         scaled = builder.mul(wide.base, size)
-        return Term(builder.add(address.base, scaled), address.offset + wide.offset * pointer.element_ty.itemsize)
+        offset = address.offset + wide.offset * pointer.element_ty.itemsize
+        return Term(builder.add(address.base, scaled), int(wrapped(offset, "i64")))
 
     rows = zip(context.terms(pointers), context.terms(indices), strict=True)
     context.bind(operation.result, tuple(rule(*row) for row in rows))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from glueball.errors import CompilationError
 from glueball.thread import arithmetic, conversion
 from glueball.thread.builder import Builder, power_of_two_in, wrapped
-from glueball.thread.ir import Value
+from glueball.thread.ir import BITS, Value
 from glueball.tile.types import ScalarType, TileType, distributed_type, dtype, element_of, shared_memory_descriptor_type
 
 
@@ -143,7 +143,7 @@ def compare_terms(builder: Builder, predicate: str, left: Term, right: Term, *, 
     """An integer comparison in the form that the most registers share.
 
     With g dividing the base of the left side and all of the right side, `base + c < right` equals
-    `base + g * floor(c / g) < right`, also under wrap-around because g divides 2^bits. So registers that an access
+    `base + g * floor(c / g) < right`, also under wrap-around if g divides 2^(bits - 1). So registers that an access
     moves together get the same mask register.
     """
     record = arithmetic.COMPARE_SIGNED if signed else arithmetic.COMPARE_UNSIGNED
@@ -153,7 +153,7 @@ def compare_terms(builder: Builder, predicate: str, left: Term, right: Term, *, 
     bound = materialize(builder, right)
     offset = left.offset
     if predicate in ("lt", "ge"):
-        step = min(left.base.divisibility, bound.divisibility, 1 << 16)
+        step = min(left.base.divisibility, bound.divisibility, 1 << min(16, BITS[bound.type] - 1))
         offset -= offset % step
     return builder.compare(record, predicate, materialize(builder, Term(left.base, offset)), bound)
 

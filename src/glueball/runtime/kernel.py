@@ -166,7 +166,10 @@ class CompiledKernel:
             _ = self.source_tile
         folder = knobs.DUMP.read()
         if folder is not None:
-            self.asm.write(folder / f"{self.name}-{self.hash[:16]}")
+            try:
+                self.asm.write(folder / f"{self.name}-{self.hash[:16]}")
+            except OSError as error:
+                raise OSError(f"{knobs.DUMP.variable}={folder}: the stages cannot be written: {error}") from None
         self._prepared.add(executor)
 
     def load(self, device_index: int) -> LoadedKernel:

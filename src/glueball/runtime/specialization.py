@@ -251,7 +251,10 @@ def scalar_value(argument: Argument) -> Any:
     """A scalar argument as a NumPy scalar of the parameter's type."""
     if not isinstance(argument.type, dtype):
         raise TypeError(f"argument `{argument.name}` is compiled as a {argument.type} and takes an array, not a number")
-    return argument.type.numpy.type(argument.number)
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        return argument.type.numpy.type(argument.number)
 
 
 def fit_argument(compiled: Argument, value: Any) -> Argument:
@@ -273,7 +276,7 @@ def fit_argument(compiled: Argument, value: Any) -> Argument:
     if isinstance(found.type, constexpr):
         raise TypeError(f"argument `{compiled.name}` is compiled as {compiled.type}, and {value!r} was given")
     element = compiled.type.element_ty if isinstance(compiled.type, pointer_type) else None
-    if found.array is not None and element is not None and DTYPES[found.array.dtype].itemsize != element.itemsize:
+    if found.array is not None and element is not None and DTYPES[found.array.dtype] != element:
         raise TypeError(
             f"argument `{compiled.name}` is compiled as {compiled.type}, not for an array of {found.array.dtype}"
         )

@@ -15,6 +15,7 @@ import numpy as np
 from glueball.errors import MisalignedAccessError, OutOfBoundsError, ReadOnlyWriteError
 from glueball.sim.masks import Array, Booleans, Mask
 from glueball.thread.atomics import COMPARE_EXCHANGE, OPERATIONS
+from glueball.thread.builder import wrapped
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
@@ -181,7 +182,7 @@ class Region:
         size = window.words.shape[0]
         if size == 0:
             return None
-        relative = address - (window.origin - offset)
+        relative = address - wrapped(window.origin - offset, "i64")
         if predicate is not None:
             relative = np.where(predicate, relative, window.skipped << window.shift)
         if np.bitwise_or.reduce(relative, axis=None) & (width - 1):
@@ -352,14 +353,15 @@ class GlobalMemory:
     def _fault_bounds(self, machine: Machine, region: Region, byte: int, verb: str, thread: Thread) -> NoReturn:
         host = region.host
         index = (byte - region.base) // host.itemsize
+        view = f"its view of shape {list(host.shape)} and strides {list(host.strides)}"
         if byte >> REGION_BITS != region.base >> REGION_BITS:
-            where = f"address {byte:#x}, which belongs to no argument (the nearest is `{region.name}`), is {verb}"
+            where = f"address {byte:#x} is {verb}, which belongs to no argument; the nearest is `{region.name}`"
         elif region.low <= byte < region.high:
-            where = f"`{region.name}` is {verb} at element {index}, in a gap of its view"
+            where = f"`{region.name}` is {verb} at element {index}, in a gap of {view}"
         else:
-            where = f"`{region.name}` is {verb} at element {host.index_text(index)}, outside its view"
+            where = f"`{region.name}` is {verb} at element {host.index_text(index)}, outside {view}"
         raise OutOfBoundsError(
-            f"{where} of shape {list(host.shape)} and strides {list(host.strides)} ({thread})",
+            f"{where} ({thread})",
             machine.location,
             argument=region.name,
             index=index,

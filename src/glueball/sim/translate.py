@@ -82,7 +82,8 @@ class _Translator:
                 self.names[key] = f"v{len(self.names)}"
             else:
                 self.names[key] = f"c{len(self.names)}"
-                self.namespace[self.names[key]] = NUMPY[value.type].type(value.constant)
+                with np.errstate(over="ignore"):
+                    self.namespace[self.names[key]] = NUMPY[value.type].type(value.constant)
         return self.names[key]
 
     def poison_name(self, value: Value) -> str:
