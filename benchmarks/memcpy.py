@@ -18,22 +18,23 @@ from report import interleaved, print_rows, row, write
 from glueball.kernels.ladder import RUNGS, Launch, Rung, tensors
 
 
-def timed(launch: Callable[[], Any], moved: int) -> Callable[[], float]:
-    """A sampler: one launch between two events, in TB/s.
+def seconds(launch: Callable[[], Any]) -> float:
+    """Time of one launch between two events.
 
     A launch of the same kernel goes before it untimed, so that caches and clocks are as that kernel leaves them.
     """
+    launch()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    launch()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) * 1e-3
 
-    def sample() -> float:
-        launch()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        launch()
-        end.record()
-        end.synchronize()
-        return moved / (start.elapsed_time(end) * 1e-3) / 1e12
 
-    return sample
+def timed(launch: Callable[[], Any], moved: int) -> Callable[[], float]:
+    """A sampler of a launch that moves so many bytes, in TB/s."""
+    return lambda: moved / seconds(launch) / 1e12
 
 
 def sides_of(rung: Rung, launch: Launch, source: Any, destination: Any, gluon: Any) -> dict[str, Callable[[], Any]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,3 +207,17 @@ MODES = [
 
 
 each_launcher = pytest.mark.parametrize("native", MODES)
+
+
+def in_switching_threads(work: Callable[[int], None], count: int = 4) -> None:
+    """Runs `work(seed)` in several threads, which the interpreter switches between as often as it can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)

@@ -18,7 +18,7 @@ from glueball.errors import DriverError
 from glueball.runtime.launcher import VARIANT_LIMIT, GraphSource, KeyFlag
 from glueball.runtime.launcher_graph import GRAPH_AFTER
 from glueball.runtime.launcher_native import native_supported
-from tests.runtime.launcher_support import LAUNCH_TYPE, Kernel, Runtime
+from tests.runtime.launcher_support import LAUNCH_TYPE, Kernel, Runtime, in_switching_threads
 
 pytestmark = pytest.mark.skipif(not native_supported(), reason="no native launcher here")
 
@@ -325,16 +325,7 @@ def test_threads_share_a_graph() -> None:
         except BaseException as error:
             failures.append(error)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_switching_threads(work)
     assert failures == []
     plain, updates, launches = runtime.counts()
     assert updates == launches > 0

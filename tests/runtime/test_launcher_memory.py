@@ -19,6 +19,7 @@ from tests.runtime.launcher_support import (
     Runtime,
     Tensor,
     each_launcher,
+    in_switching_threads,
 )
 
 
@@ -157,16 +158,7 @@ def test_threads_share_a_table(native: bool) -> None:
         except BaseException as error:
             failures.append(error)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_switching_threads(work)
     assert failures == []
     assert len(runtime.driver.calls) + len(runtime.misses) == 1600
     assert {call[3][0] for call in runtime.driver.calls} <= {struct.pack("<q", 3 + 2 * seed) for seed in range(4)}

@@ -107,6 +107,27 @@ def _with_indices(x: Any, axis: Any, combine: Any, keep_dims: Any) -> Any:
 
 
 @JITCallable
+def _extreme(
+    input: Any,  # noqa: A002
+    axis: Any,
+    keep_dims: Any,
+    return_indices: Any,
+    tie_break_left: Any,
+    alone: Any,
+    leftmost: Any,
+    whichever: Any,
+) -> Any:
+    wide = input.to(_extreme_type(input.dtype))
+    if return_indices:
+        if tie_break_left:
+            return _with_indices(wide, axis, leftmost, keep_dims)
+        else:
+            return _with_indices(wide, axis, whichever, keep_dims)
+    else:
+        return reduce(wide, axis, alone, keep_dims)
+
+
+@JITCallable
 def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> Any:  # noqa: A002
     """The sum along `axis`, or of all elements with None.
 
@@ -129,14 +150,9 @@ def max(
     Floats narrower than 32 bits become float32, integers int32. With `return_indices` a tuple of it and of its
     coordinate along the axis, the lowest one of equals unless `return_indices_tie_break_left=False` allows any.
     """
-    wide = input.to(_extreme_type(input.dtype))
-    if return_indices:
-        if return_indices_tie_break_left:
-            return _with_indices(wide, axis, _greater_leftmost, keep_dims)
-        else:
-            return _with_indices(wide, axis, _greater_any, keep_dims)
-    else:
-        return reduce(wide, axis, _greater, keep_dims)
+    return _extreme(
+        input, axis, keep_dims, return_indices, return_indices_tie_break_left, _greater, _greater_leftmost, _greater_any
+    )
 
 
 @JITCallable
@@ -148,14 +164,9 @@ def min(
     keep_dims: Any = False,
 ) -> Any:
     """The least element along `axis`, or of all with None; everything else as `max`."""
-    wide = input.to(_extreme_type(input.dtype))
-    if return_indices:
-        if return_indices_tie_break_left:
-            return _with_indices(wide, axis, _lesser_leftmost, keep_dims)
-        else:
-            return _with_indices(wide, axis, _lesser_any, keep_dims)
-    else:
-        return reduce(wide, axis, _lesser, keep_dims)
+    return _extreme(
+        input, axis, keep_dims, return_indices, return_indices_tie_break_left, _lesser, _lesser_leftmost, _lesser_any
+    )
 
 
 @JITCallable

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from glueball.layouts import f2
 from glueball.layouts.linear import LinearLayout
 
-ROW_BITS = 3
 MATRIX_LANE_BITS = 5
 MOST_MATRIX_BITS = 2
 REGISTER_BYTES = 4

@@ -11,7 +11,6 @@ from glueball.thread.builder import Builder
 from glueball.thread.ir import SharedAllocation
 from glueball.tile.buffers import Group, Places
 from glueball.tile.ir import Operation, Region, Value
-from glueball.tile.types import TileType
 
 
 @dataclass(slots=True)
@@ -40,10 +39,6 @@ class Context:
     def bind(self, value: Value, terms: Registers) -> None:
         """Records what a tile value became."""
         self.values[value] = Lowered(value.type, terms)
-
-    def type_of(self, value: Value) -> TileType:
-        """The tile type of a value."""
-        return value.type
 
 
 Rule = Callable[[Context, Operation], None]

@@ -6,7 +6,7 @@ Lowering neither allocates shared memory nor synchronises: the tile passes have 
 from __future__ import annotations
 
 from glueball.errors import CompilationError, GlueballError
-from glueball.lower import (
+from glueball.lower import (  # noqa: F401 - importing a family registers its rules
     arithmetic,
     assembly,
     atomics,
@@ -34,25 +34,6 @@ from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import TileFunction
 from glueball.tile.ir import Value as TileValue
 from glueball.tile.types import element_of, pointer_type
-
-FAMILIES = (
-    arithmetic,
-    assembly,
-    atomics,
-    control,
-    diagnostics,
-    expanded,
-    functions,
-    gathers,
-    hints,
-    memory,
-    rearranging,
-    reductions,
-    scans,
-    scratch,
-    shape,
-    shared_memory,
-)
 
 
 def lower(function: TileFunction, target: Target) -> Function:
