@@ -1,81 +1,90 @@
-"""Compile time from launch to machine code, warm process, empty cache: glueball beside Gluon.
+"""Compile time of every kernel of the library, to machine code, beside Gluon: warm process, empty caches, no GPU.
 
-    CUDA_CACHE_DISABLE=1 python benchmarks/compile.py
+    python benchmarks/compile.py [--rounds 5] [--only TEXT] [--peer-python PYTHON] [--target sm_90a]
 
-Each sample compiles a fresh copy of the kernel module, whose source differs by a comment, after one warm-up compile.
+Each round starts a fresh process for each side, which compiles every kernel once after a warm-up kernel. Both sides get
+the same source but for its import lines, types and constants. `--peer-python` is an interpreter that has Triton with
+Gluon, by default this one; without it glueball is measured alone. Writes results/compile.json.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import os
-import tempfile
-import time
+import argparse
+import json
+import math
+import platform
+import statistics
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-os.environ["CUDA_CACHE_DISABLE"] = "1"
-os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
-os.environ["GLUEBALL_CACHE_DIR"] = tempfile.mkdtemp()
-
-import peer
-import torch
+from compile_jobs import jobs, sources
 from report import interleaved, print_rows, row, write
 
-from glueball.kernels import copy
-from glueball.kernels.ladder import RUNGS, Rung, tensors
+from glueball.targets import TARGETS
 
-NAMES = ("b4", "f-converted")
-counter = iter(range(1_000_000))
+WORKER = Path(__file__).parent / "compile_worker.py"
 
 
-def fresh(ours: bool) -> ModuleType:
-    """A new copy of the kernel module that no cache has seen."""
-    source = inspect.getsource(copy) + f"\n# {next(counter)} {time.time_ns()}\n"
-    source = source.replace("def copy_1d(", f"def copy_1d(  # {time.time_ns()}\n   ")
-    source = source.replace("def copy_converting(", f"def copy_converting(  # {time.time_ns()}\n   ")
-    if not ours:
-        return peer.translated(source, f"peer_{next(counter)}")
-    path = Path(tempfile.mkdtemp()) / f"ours_{next(counter)}.py"
-    path.write_text(source)
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+def measured(python: str, side: str, work: str) -> dict[str, float]:
+    """Milliseconds by kernel, in a process of its own."""
+    found = subprocess.run([python, str(WORKER), side], input=work, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise SystemExit(f"{side}: {found.stderr.strip()}")
+    times: dict[str, float] = json.loads(found.stdout.splitlines()[-1])
+    return times
 
 
-def sample(rung: Rung, ours: bool, source: Any, destination: Any) -> float:
-    """Milliseconds of the first launch of a fresh kernel, device work finished."""
-    launch = rung.launch(source, destination, 32)
-    kernel = getattr(fresh(ours), launch.kernel.__name__)
-    keywords = launch.keywords if ours else peer.peer_keywords(launch.keywords)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    kernel[launch.grid](*launch.arguments, **keywords)
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) * 1000
+def has_peer(python: str) -> bool:
+    """Whether an interpreter has Triton with Gluon."""
+    command = [python, "-c", "import triton.experimental.gluon"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def device() -> str:
+    """The processor, and the GPU where there is one; compilation uses the first only."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def main() -> None:
-    """Measures both rungs and writes the result file."""
-    rows = []
-    have_peer = peer.peer_module() is not None
-    for rung in RUNGS:
-        if rung.name not in NAMES:
-            continue
-        source, destination = tensors(rung.view, lambda shape: torch.randn(shape, device="cuda"), 512, 512)
-        sides = {"glueball": partial(sample, rung, True, source, destination)}
-        if have_peer:
-            sides["gluon"] = partial(sample, rung, False, source, destination)
-        for side in sides.values():
-            side()
-        rows.append(row(f"compile-{rung.name}", "ms", interleaved(sides, 7), higher_is_better=False))
-        print_rows(rows[-1:])
-    print(f"written: {write('compile.json', torch.cuda.get_device_name(), rows)}")
+    """Measures, prints each kernel and the geometric means, writes the result file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="kernels whose name has this text")
+    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--target", default="sm_90a", choices=[name for name in TARGETS if name.startswith("sm_")])
+    given = parser.parse_args()
+    chosen = [job for job in jobs(TARGETS[given.target]) if given.only in job.name]
+    work = json.dumps(
+        {"target": given.target, "sources": sources(), "jobs": [job.as_json() for job in chosen]},
+    )
+    sides = {"glueball": partial(measured, sys.executable, "glueball", work)}
+    if has_peer(given.peer_python):
+        sides["gluon"] = partial(measured, given.peer_python, "gluon", work)
+    samples = interleaved(sides, given.rounds)
+    every: list[dict[str, Any]] = []
+    for job in chosen:
+        taken = {side: [times[job.name] for times in found] for side, found in samples.items()}
+        every.append(row(job.name, "ms", taken, higher_is_better=False))
+    means = {side: [geometric_mean(list(times.values())) for times in found] for side, found in samples.items()}
+    rows = [row(f"compile, mean of {len(every)} kernels", "ms", means, higher_is_better=False)]
+    print_rows([*every, *rows])
+    more: dict[str, Any] = {"kernels": every}
+    if "gluon" in sides:
+        share = geometric_mean([1 / item["ratios"]["gluon"] for item in every])
+        print(f"glueball takes {share:.3f} of Gluon's time, the geometric mean of {len(every)} kernels")
+        more["share_of_gluon"] = share
+    if not given.only:
+        print(f"written: {write('compile.json', device(), rows, **more)}")
+
+
+def geometric_mean(values: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     python benchmarks/conversions.py [--no-gpu] [--make-sample]
 
 The pairs stand in conversion_sample.json. Runs itself under Nsight Compute (`ncu`, on PATH), about 50 conversions a
-kernel, told apart by the source line of each instruction. Writes results/conversions.json, and what ncu printed to
-results/conversions_ncu.csv; exit status 1 where any count differs.
+kernel, told apart by the source line of each instruction. Kernels are compiled, simulated and read back on all cores;
+only the launches, of one block each, follow one another. Writes results/conversions.json, and the shared accesses that
+ncu printed to results/conversions_ncu.csv; exit status 1 where any count differs.
 """
 
 from __future__ import annotations
@@ -13,26 +14,33 @@ import argparse
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from conversion_pairs import Batch, Pair, counted_wavefronts, planned_wavefronts, random_pairs, simulate
+from conversion_pairs import WIDTHS, Batch, Pair, counted_wavefronts, planned_wavefronts, random_pairs, simulate
 from report import RESULTS, write
 
+import glueball
+from glueball.codegen import disassembly
 from glueball.layouts import LinearLayout, SharedRoundTrip, plan_conversion
 from glueball.targets import TARGETS
 
 SAMPLE = Path(__file__).parent / "conversion_sample.json"
 TARGET = TARGETS["sm_90a"]
 COUNT, PER_KERNEL, SEED = 500, 50, 500
-METRICS = "memory_l1_wavefronts_shared,memory_l1_wavefronts_shared_ideal,inst_executed"
+METRIC = "memory_l1_wavefronts_shared"
 SHARED = re.compile(r"\b(LDS|STS|LDSM|STSM)\b")
 NAMES = ("register", "lane", "warp")
+
+Counts = dict[int, tuple[int, int]]
+"""By line of a kernel's source, the wavefronts that all warps write and read in."""
 
 
 def make_sample() -> None:
@@ -83,8 +91,27 @@ def source_path(folder: Path, number: int) -> Path:
     return folder / f"conversions_{number}.py"
 
 
+def compile_one(folder: Path, number: int) -> None:
+    """Puts the machine code of a kernel into the cache, for the launch, and beside its source."""
+    batch = sample()[number]
+    kernel = batch.kernel(source_path(folder, number))
+    pointers = [f"*i{width}:16" for width in WIDTHS for _ in "xy"]
+    compiled = glueball.compile_only(kernel, *pointers, num_warps=batch.pairs[0].warps, target=TARGET)
+    (folder / f"{number}.cubin").write_bytes(compiled.asm["cubin"])
+
+
+def simulate_one(folder: Path, number: int) -> tuple[Counts, Counts]:
+    """What the plans of a kernel say, and what the simulator counts."""
+    path = folder / "simulated"
+    path.mkdir(exist_ok=True)
+    function, report, wrong = simulate(sample()[number], TARGET, source_path(path, number), number)
+    if wrong:
+        raise SystemExit(f"kernel {number} misplaces elements of its pairs {wrong} on the simulator")
+    return planned_wavefronts(function), counted_wavefronts(report)
+
+
 def launch_all(folder: Path) -> None:
-    """Runs every kernel on the GPU once, and leaves its cubin in the folder."""
+    """Runs every kernel on the GPU once."""
     import torch
 
     for number, batch in enumerate(sample()):
@@ -94,56 +121,64 @@ def launch_all(folder: Path) -> None:
         for array, output in zip(sources, outputs, strict=True):
             arguments += [torch.from_numpy(array).cuda(), output]
         kernel = batch.kernel(source_path(folder, number))[(1,)](*arguments, num_warps=batch.pairs[0].warps)
-        (folder / f"{number}.cubin").write_bytes(kernel.asm["cubin"])
+        if kernel.asm["cubin"] != (folder / f"{number}.cubin").read_bytes():
+            raise SystemExit(f"kernel {number} was launched as other machine code than it was compiled to beforehand")
         if wrong := batch.misplaced(sources, [output.cpu().numpy() for output in outputs]):
             raise SystemExit(f"kernel {number} misplaces elements of its pairs {wrong}")
 
 
-def hardware(folder: Path) -> list[dict[int, tuple[int, int]]]:
-    """By kernel and line, the wavefronts that ncu counted: written and read."""
+def profile(folder: Path) -> Path:
+    """Launches every kernel under ncu; the report."""
     stored = folder / "conversions.ncu-rep"
-    command = ["ncu", "--clock-control", "none", "--section", "SourceCounters", "--metrics", METRICS]
+    command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--metrics", METRIC]
     command += ["--kernel-name", "regex:^convert_all", "-f", "-o", str(stored.with_suffix(""))]
     done = subprocess.run([*command, sys.executable, __file__, "--launch", str(folder)], text=True, check=False)
     if done.returncode != 0 or not stored.is_file():
         raise SystemExit(f"ncu failed with status {done.returncode}")
-    command = ["ncu", "-i", str(stored), "--page", "source", "--csv", "--print-source", "sass"]
+    return stored
+
+
+def counted_by_hardware(stored: Path, number: int) -> tuple[str, Counts]:
+    """The lines of ncu's source page on shared accesses of one kernel, and what they say of each line of its source."""
+    command = ["ncu", "-i", str(stored), "--launch-skip", str(number), "--launch-count", "1"]
+    command += ["--page", "source", "--csv", "--print-source", "sass", "--print-units", "base"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
-    (RESULTS / "conversions_ncu.csv").write_text(shown.stdout + shown.stderr)
-    tables = list(instruction_tables(shown.stdout))
-    return [by_line(table, folder, number) for number, table in enumerate(tables)]
+    lines = shown.stdout.splitlines()
+    kept = (
+        "".join(f"{line}\n" for line in lines if METRIC in line or SHARED.search(line)) or shown.stdout + shown.stderr
+    )
+    try:
+        return kept, by_line(instruction_table(shown.stdout), stored.parent, number)
+    except SystemExit:
+        print(kept, file=sys.stderr)
+        raise
 
 
-def instruction_tables(text: str) -> Iterator[list[tuple[str, int]]]:
-    """For each kernel of ncu's source page, its shared accesses in order: SASS text and wavefronts."""
+def instruction_table(text: str) -> list[tuple[str, int]]:
+    """The shared accesses of the kernel on ncu's source page, in order: SASS text and wavefronts."""
     header: list[str] | None = None
     table: list[tuple[str, int]] = []
     for cells in csv.reader(io.StringIO(text)):
         names = [re.sub(r"[^a-z0-9]+", "_", cell.lower()) for cell in cells]
-        if "source" in names and any("wavefronts_shared" in name for name in names):
-            if header is not None:
-                yield table
-            header, table = names, []
+        if "source" in names and METRIC in names:
+            header = names
         elif header is not None and len(cells) == len(header):
             row = dict(zip(header, cells, strict=True))
             if SHARED.search(row["source"]):
-                column = next(name for name in header if re.search(r"wavefronts_shared$", name))
-                table.append((row["source"], int(float(row[column].replace(",", "") or 0))))
+                table.append((row["source"], int(float(row[METRIC].replace(",", "") or 0))))
     if header is None:
-        raise SystemExit(f"ncu's source page has no column of shared wavefronts; see {RESULTS}")
-    yield table
+        raise SystemExit(f"ncu's source page has no column {METRIC}")
+    return table
 
 
-def by_line(table: list[tuple[str, int]], folder: Path, number: int) -> dict[int, tuple[int, int]]:
+def by_line(table: list[tuple[str, int]], folder: Path, number: int) -> Counts:
     """Sums over the instructions of each line, by the line table of the kernel's machine code."""
-    from glueball.codegen import disassembly
-
     path = source_path(folder, number)
     machine = disassembly.line_table((folder / f"{number}.cubin").read_bytes())
     own = [item for item in machine if SHARED.search(item.text)]
     if len(own) != len(table):
         raise SystemExit(f"kernel {number} has {len(own)} shared accesses, ncu shows {len(table)}")
-    found: dict[int, tuple[int, int]] = {}
+    found: Counts = {}
     for item, (text, wavefronts) in zip(own, table, strict=True):
         opcodes = [found.group(1) for found in (SHARED.search(item.text), SHARED.search(text)) if found]
         if len(set(opcodes)) != 1 or item.line is None or Path(item.line[0]).name != path.name:
@@ -154,17 +189,43 @@ def by_line(table: list[tuple[str, int]], folder: Path, number: int) -> dict[int
     return found
 
 
-def compare(batches: list[Batch], counted: list[dict[int, tuple[int, int]]] | None, folder: Path) -> list[Any]:
+def count_all(folder: Path, kernels: int, *, gpu: bool) -> tuple[list[tuple[Counts, Counts]], list[Counts] | None]:
+    """For each kernel what plan and simulator say, and the hardware where there is one."""
+    start = time.perf_counter()
+
+    def passed(stage: str) -> None:
+        print(f"{time.perf_counter() - start:6.1f} s {stage}", flush=True)
+
+    os.environ["GLUEBALL_CACHE_DIR"] = str(folder / "cache")
+    with ProcessPoolExecutor() as processes, ThreadPoolExecutor() as threads:
+        numbers = range(kernels)
+        compiled: list[Future[None]] = [processes.submit(compile_one, folder, number) for number in numbers if gpu]
+        simulated = [processes.submit(simulate_one, folder, number) for number in numbers]
+        counted = None
+        if gpu:
+            for each in compiled:
+                each.result()
+            passed("compiled")
+            stored = profile(folder)
+            passed("launched under ncu")
+            shown = list(threads.map(lambda number: counted_by_hardware(stored, number), numbers))
+            (RESULTS / "conversions_ncu.csv").write_text("".join(text for text, _ in shown))
+            counted = [counts for _, counts in shown]
+            passed("read from ncu's report")
+        results = [each.result() for each in simulated]
+        passed("simulated")
+    return results, counted
+
+
+def compare(
+    batches: list[Batch], simulated: list[tuple[Counts, Counts]], counted: list[Counts] | None
+) -> list[dict[str, Any]]:
     """One row per pair: wavefronts written and read, of all warps."""
     rows = []
     for number, batch in enumerate(batches):
-        function, report, wrong = simulate(batch, TARGET, source_path(folder, number), number)
-        if wrong:
-            raise SystemExit(f"kernel {number} misplaces elements of its pairs {wrong} on the simulator")
-        planned, simulated = planned_wavefronts(function), counted_wavefronts(report)
         for index, pair in enumerate(batch.pairs):
             line = batch.line_of(index)
-            sides = {"plan": planned[line], "simulator": simulated[line]}
+            sides = {"plan": simulated[number][0][line], "simulator": simulated[number][1][line]}
             if counted is not None:
                 sides["hardware"] = counted[number].get(line, (0, 0))
             equal = len(set(sides.values())) == 1
@@ -193,8 +254,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         batches = sample()
-        counted = None if options.no_gpu else hardware(folder)
-        rows = compare(batches, counted, folder)
+        simulated, counted = count_all(folder, len(batches), gpu=not options.no_gpu)
+        rows = compare(batches, simulated, counted)
     equal = sum(row["equal"] for row in rows)
     device = "none: plan and simulator only"
     if counted is not None:

@@ -10,11 +10,14 @@ from types import ModuleType
 from typing import Any
 
 from glueball.kernels import copy
-from glueball.language import BlockedLayout
+from glueball.language import BlockedLayout, NVMMASharedLayout, SwizzledSharedLayout
+from glueball.language.nvidia.hopper import CachePolicy, FractionalEvictionPolicy
+from glueball.nvidia.hopper import TensorDescriptor
 
 IMPORTS = {
     "import glueball\n": "from triton.experimental import gluon as glueball\n",
     "import glueball.language as gl\n": "from triton.experimental.gluon import language as gl\n",
+    "from glueball.language.nvidia.": "from triton.experimental.gluon.language.nvidia.",
 }
 
 
@@ -41,14 +44,32 @@ def translated(source: str, name: str) -> ModuleType:
 
 
 def peer_keywords(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Launch keywords with the peer's layout classes."""
-    from triton.experimental.gluon import language
+    """Launch keywords with the peer's layout and policy classes."""
+    return {name: peer_value(value) for name, value in keywords.items()}
 
-    return {
-        name: language.BlockedLayout(
-            list(value.size_per_thread), list(value.threads_per_warp), list(value.warps_per_cta), list(value.order)
-        )
-        if isinstance(value, BlockedLayout)
-        else value
-        for name, value in keywords.items()
-    }
+
+def peer_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Launch arguments with the peer's descriptors."""
+    return tuple(peer_value(value) for value in arguments)
+
+
+def peer_value(value: Any) -> Any:
+    """The peer's counterpart of a layout, a cache policy or a descriptor; anything else as it is."""
+    from triton.experimental.gluon import language
+    from triton.experimental.gluon.language.nvidia import ampere
+    from triton.experimental.gluon.nvidia import hopper
+
+    match value:
+        case BlockedLayout():
+            parts = (value.size_per_thread, value.threads_per_warp, value.warps_per_cta, value.order)
+            return language.BlockedLayout(*map(list, parts))
+        case SwizzledSharedLayout():
+            return language.SwizzledSharedLayout(value.vec, value.per_phase, value.max_phase, list(value.order))
+        case NVMMASharedLayout():
+            return language.NVMMASharedLayout(value.swizzle_byte_width, value.element_bitwidth, value.rank)
+        case CachePolicy(l2=FractionalEvictionPolicy(primary=primary, fraction=fraction)):
+            return ampere.CachePolicy(l2=ampere.FractionalEvictionPolicy(primary, fraction))
+        case TensorDescriptor():
+            shape, strides, block = list(value.shape), list(value.strides), list(value.block_shape)
+            return hopper.TensorDescriptor(value.base, shape, strides, block, peer_value(value.layout))
+    return value

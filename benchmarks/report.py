@@ -9,14 +9,16 @@ import platform
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Sample = TypeVar("Sample")
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def interleaved(sides: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[str, list[Sample]]:
     """Samples of every side, taken in turn; every other round goes the other way about."""
-    samples: dict[str, list[float]] = {name: [] for name in sides}
+    samples: dict[str, list[Sample]] = {name: [] for name in sides}
     for index in range(rounds):
         names = list(sides) if index % 2 == 0 else list(reversed(sides))
         for name in names:

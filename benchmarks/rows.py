@@ -20,8 +20,8 @@ import torch
 from memcpy import timed
 from report import interleaved, print_rows, row, write
 
+from glueball.kernels import bulk_rows, scan
 from glueball.kernels import rows as row_kernels
-from glueball.kernels import scan
 from glueball.kernels.arrays import RowPlan
 from glueball.kernels.ladder import Launch
 
@@ -103,7 +103,8 @@ def measure(job: Job, rounds: int, gluon: dict[Any, Any], *, compiled: bool) -> 
     ours = {"glueball": launch.run}
     if launch.kernel in gluon:
         kernel, keywords = gluon[launch.kernel], peer.peer_keywords(launch.keywords)
-        ours["gluon"] = lambda: kernel[launch.grid](*launch.arguments, **keywords)
+        arguments = peer.peer_arguments(launch.arguments)
+        ours["gluon"] = lambda: kernel[launch.grid](*arguments, **keywords)
     for side, run in ours.items():
         verify(job, side, run)
     sides = {**ours, "torch": lambda: job.reference(job.source)}
@@ -157,6 +158,7 @@ def gluon_kernels() -> dict[Any, Any]:
     found = {}
     for module, names in (
         (row_kernels, ("softmax_rows", "softmax_looped", "norm_rows", "norm_looped", "reduce_rows", "reduce_looped")),
+        (bulk_rows, ("softmax_held", "softmax_reread", "norm_reread")),
         (scan, ("cumsum_rows",)),
     ):
         theirs = peer.translated(inspect.getsource(module), f"gluon_{module.__name__.rpartition('.')[2]}")

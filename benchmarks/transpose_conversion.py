@@ -68,6 +68,7 @@ def measure(dtype: torch.dtype, vector: int, warps: int, options: argparse.Names
         shared_bytes=TARGET.shared_bytes,
         matrix_loads=True,
         matrix_stores=True,
+        in_place=True,
     )
     compiled = conversion_loop.transpose_repeatedly[(options.programs,)](*arguments, **keywords)
     return {**result, "plan": plan.describe(), "registers": compiled.n_regs, "spills": compiled.n_spills}

@@ -1,6 +1,6 @@
-"""Write the generated parts of README.md and docs/ladder.md: tables of costs, of measurements, and `explain` output.
+"""Write the generated parts of the documents: tables of costs, of measurements, of settings, and `explain` output.
 
-Usage: ``python scripts/make_tables.py [--check]``. A part stands between ``<!-- generated: NAME -->`` and
+Usage: ``python -m scripts.make_tables [--check]``. A part stands between ``<!-- generated: NAME -->`` and
 ``<!-- end of NAME -->``. With ``--check`` nothing is written, and the exit status is 1 where a part is not current.
 Measurements come from ``benchmarks/results/*.json``, which the benchmarks write where there is a GPU.
 """
@@ -20,11 +20,13 @@ import numpy as np
 from glueball.explain import Report, Traffic, explain, render
 from glueball.explain.text import number, percent
 from glueball.kernels.ladder import RUNGS, Rung, tensors
+from glueball.knobs import KNOBS
+from scripts import asynchronous_tables, gemm_tables
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "benchmarks" / "results" / "memcpy.json"
 OTHER_RESULTS = ("launch.json", "compile.json", "rows.json")
-DOCUMENTS = ("README.md", "docs/ladder.md")
+DOCUMENTS = ("README.md", "docs/asynchronous.md", "docs/gemm.md", "docs/ladder.md", "docs/runtime.md")
 EXAMPLE = "examples/transpose.py"
 TARGET = "sm_90a"
 LANES = 32
@@ -118,11 +120,33 @@ def explanation() -> str:
     return f"```text\n$ glueball explain {EXAMPLE}:transpose\n{text}```"
 
 
+def settings() -> str:
+    """Give the table of environment variables."""
+    rows = ["| variable | default | effect |", "|---|---|---|"]
+    for knob in sorted(KNOBS, key=lambda knob: knob.variable):
+        also = f" or `{knob.alias}`" if knob.alias is not None else ""
+        default = f"`{_shown(knob.default)}`" if knob.default not in (None, "") else ""
+        rows.append(f"| `{knob.variable}`{also} | {default} | {knob.effect} |")
+    return "\n".join(rows)
+
+
+def _shown(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "measurements": measurements,
     "others": others,
     "predictions": predictions,
     "explanation": explanation,
+    "settings": settings,
+    "additions": asynchronous_tables.additions,
+    "ring_explanation": asynchronous_tables.ring_explanation,
+    "faults": asynchronous_tables.faults,
+    "bulk_measurements": asynchronous_tables.measurements,
+    "gemm_costs": gemm_tables.costs,
+    "gemm_versions": gemm_tables.versions,
+    "gemm_products": gemm_tables.products,
 }
 
 
@@ -146,7 +170,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(after, encoding="utf-8")
         elif before != after:
-            print(f"{document} is not current; run python scripts/make_tables.py", file=sys.stderr)
+            print(f"{document} is not current; run python -m scripts.make_tables", file=sys.stderr)
             status = 1
     return status
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 
 import pytest
+
+from tests.checklist.recording import pytest_addoption, pytest_configure
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes three quarters of a GPU's memory
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_terminal_summary"]
 
 
 def _cuda_device_count() -> int:
@@ -30,3 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in unavailable.items():
             if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many random kernels were compared, and of which seeds, so that a run can be repeated."""
+    seeds: dict[str, list[int]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                for name, value in report.user_properties:
+                    if name == "random kernels":
+                        executor, first, count = value
+                        seeds.setdefault(executor, []).extend(range(first, first + count))
+    for executor, found in seeds.items():
+        text = f"{len(found)} random kernels on {executor}, seeds {min(found)} to {max(found)}"
+        terminalreporter.write_line(text)

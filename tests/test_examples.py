@@ -11,7 +11,7 @@ import pytest
 from glueball.cli.explaining import explained
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
-KERNELS = {"vector_add": "add", "transpose": "transpose"}
+KERNELS = {"vector_add": "add", "transpose": "transpose", "bulk_ring": "double"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -40,7 +40,14 @@ def test_pictures_are_current_and_shown() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for document in ("README.md", "docs/ladder.md", "docs/layouts.md", "docs/index.md", "docs/errors.md"):
+    for document in (
+        "README.md",
+        "docs/ladder.md",
+        "docs/layouts.md",
+        "docs/index.md",
+        "docs/errors.md",
+        "docs/runtime.md",
+    ):
         path = REPOSITORY / document
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):

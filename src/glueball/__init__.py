@@ -20,21 +20,47 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glueball import errors, knobs, language, targets
+    from glueball import backends, compiler, errors, knobs, language, runtime, targets, testing
+    from glueball.errors import CompilationError, InterpreterError, OutOfResources, TritonError
     from glueball.language.aggregate import aggregate
     from glueball.language.function import ConstexprFunction, constexpr_function, must_use_result
+    from glueball.runtime.allocation import set_allocator
+    from glueball.runtime.ast_source import GluonASTSource, compile  # noqa: A004 - the name that programs call
+    from glueball.runtime.async_compile import AsyncCompileMode, FutureKernel
+    from glueball.runtime.autotuning import Config, autotune, heuristics
     from glueball.runtime.compile_only import compile_only
+    from glueball.runtime.gpu_target import GPUTarget
     from glueball.runtime.host_functions import cdiv, next_power_of_2
-    from glueball.runtime.jit import JITFunction, jit
+    from glueball.runtime.jit import GluonJITFunction, JITFunction, jit
     from glueball.runtime.kernel import CompiledKernel
+    from glueball.runtime.launchable import KernelInterface
     from glueball.runtime.specialization import ArgumentSpec
+    from glueball.runtime.tensor_wrapper import MockTensor, TensorWrapper, reinterpret
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "jit": "glueball.runtime.jit",
+    "GluonJITFunction": "glueball.runtime.jit",
     "JITFunction": "glueball.runtime.jit",
+    "autotune": "glueball.runtime.autotuning",
+    "Config": "glueball.runtime.autotuning",
+    "heuristics": "glueball.runtime.autotuning",
     "compile_only": "glueball.runtime.compile_only",
+    "compile": "glueball.runtime.ast_source",
+    "GluonASTSource": "glueball.runtime.ast_source",
+    "GPUTarget": "glueball.runtime.gpu_target",
+    "KernelInterface": "glueball.runtime.launchable",
+    "AsyncCompileMode": "glueball.runtime.async_compile",
+    "FutureKernel": "glueball.runtime.async_compile",
+    "MockTensor": "glueball.runtime.tensor_wrapper",
+    "TensorWrapper": "glueball.runtime.tensor_wrapper",
+    "reinterpret": "glueball.runtime.tensor_wrapper",
+    "set_allocator": "glueball.runtime.allocation",
+    "CompilationError": "glueball.errors",
+    "InterpreterError": "glueball.errors",
+    "OutOfResources": "glueball.errors",
+    "TritonError": "glueball.errors",
     "ArgumentSpec": "glueball.runtime.specialization",
     "CompiledKernel": "glueball.runtime.kernel",
     "cdiv": "glueball.runtime.host_functions",
@@ -44,21 +70,28 @@ _HOMES = {
     "must_use_result": "glueball.language.function",
     "ConstexprFunction": "glueball.language.function",
 }
-_MODULES = ("errors", "knobs", "language", "targets")
+_MODULES = ("backends", "compiler", "errors", "knobs", "language", "runtime", "targets", "testing")
 _NOT_YET = (
-    "Config", "amd", "autotune", "heuristics", "nvidia", "set_allocator", "testing",
-    "tools",
+    "amd", "nvidia", "tools",
 )  # fmt: skip
 
 __all__ = [
     # kernels
-    "CompiledKernel", "JITFunction", "jit", "compile_only", "ArgumentSpec",
+    "CompiledKernel", "GluonJITFunction", "JITFunction", "KernelInterface", "jit", "compile_only", "ArgumentSpec",
+    # compiling without a launch, and in the background
+    "AsyncCompileMode", "FutureKernel", "GPUTarget", "GluonASTSource", "compile",
+    # arguments
+    "MockTensor", "TensorWrapper", "reinterpret", "set_allocator",
+    # errors that programs catch
+    "CompilationError", "InterpreterError", "OutOfResources", "TritonError",
+    # choosing parameters
+    "Config", "autotune", "heuristics",
     # records, and functions whose result must be used
     "aggregate", "must_use_result",
     # compile-time functions
     "ConstexprFunction", "constexpr_function", "cdiv", "next_power_of_2",
     # modules
-    "errors", "knobs", "language", "targets",
+    "backends", "compiler", "errors", "knobs", "language", "runtime", "targets", "testing",
 ]  # fmt: skip
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glueball.location import SourceLocation
+
+if TYPE_CHECKING:
+    import ast
 
 
 class GlueballError(Exception):
@@ -19,14 +22,17 @@ class LayoutError(GlueballError, ValueError, RuntimeError):
 class CompilationError(GlueballError, RuntimeError):
     """A kernel that cannot be compiled, told at the author's line.
 
-    `location` is the innermost line of the author's, `error_message` the sentence; `__cause__` is the underlying
-    `ValueError`, `TypeError`, ... where there is one.
+    `location` is the innermost line of the author's, `error_message` the sentence; `src` is the text of the function
+    that was being compiled and `node` the syntax in it. `__cause__` is the same error as the called function saw it,
+    one for each call, and in the innermost function the underlying `ValueError`, `TypeError`, ... where there is one.
     """
 
     def __init__(self, message: str, location: SourceLocation | None = None) -> None:
         super().__init__(message, location)
         self.error_message = message
         self.location = location
+        self.src: str | None = None
+        self.node: ast.AST | None = None
 
     def __str__(self) -> str:
         return render(self.error_message, self.location)
@@ -67,6 +73,18 @@ class CodeGenerationError(GlueballError, RuntimeError):
     """LLVM, an assembler or a linker refused what it was given."""
 
 
+class AssemblerError(CodeGenerationError):
+    """An assembler or a linker refused the assembly text of a kernel."""
+
+
+class PerformanceWarning(UserWarning):
+    """A kernel that is right, and slower than its author has reason to expect."""
+
+
+class AutotunerError(GlueballError, RuntimeError):
+    """A tuner that has nothing to choose from."""
+
+
 class DriverError(GlueballError, RuntimeError):
     """The device's driver reported an error."""
 
@@ -95,6 +113,10 @@ class SimulationError(GlueballError, RuntimeError):
         return render(self.error_message, self.location)
 
 
+class NotSimulatedError(SimulationError, NotImplementedError):
+    """Something that runs on a GPU only: neither the simulator nor the reference can say what it does."""
+
+
 class OutOfBoundsError(SimulationError, IndexError):
     """An access outside the storage reachable from its argument."""
 
@@ -119,6 +141,62 @@ class AsynchronousAccessError(SimulationError):
     """Data of an asynchronous copy used, or its source or destination overwritten, before the wait."""
 
 
+class ReadBeforeWaitError(AsynchronousAccessError):
+    """Bytes read that an asynchronous operation is still to write, or may not have written for all the reader knows."""
+
+
+class OverwriteInFlightError(AsynchronousAccessError):
+    """Source or destination of an asynchronous operation overwritten before it was waited for."""
+
+
+class WaitCountError(AsynchronousAccessError):
+    """Bytes used after a wait for groups that does not cover the operation they belong to."""
+
+
+class ProxyFenceError(SimulationError):
+    """Bytes stored by a thread used by a bulk copy or a matrix unit without the fence between the two proxies."""
+
+
+class RemoteMemoryError(SimulationError):
+    """Shared memory of another CTA of the cluster was used before that had started, or may be when it has ended."""
+
+
+class BarrierError(SimulationError):
+    """An mbarrier used in a way that it cannot follow; one subclass per kind of fault."""
+
+
+class BarrierStateError(BarrierError):
+    """An mbarrier used before it was initialised or after it was invalidated."""
+
+
+class BarrierReinitializedError(BarrierError):
+    """An mbarrier initialised again without having been invalidated."""
+
+
+class BarrierMemoryError(BarrierError):
+    """The memory of a live mbarrier read or written as data."""
+
+
+class BarrierUnderflowError(BarrierError):
+    """More arrivals in a phase than the mbarrier was initialised for."""
+
+
+class TransactionCountError(BarrierError):
+    """A count of bytes outside what an mbarrier can hold."""
+
+
+class BarrierPhaseError(BarrierError):
+    """A wait for a phase that is neither 0 nor 1."""
+
+
+class PhaseOverrunError(BarrierError):
+    """A phase over while a thread still waits for the one before it, so that the thread cannot tell them apart."""
+
+
+class PendingAtExitError(BarrierError, AsynchronousAccessError):
+    """A block at its end with asynchronous work in flight or an mbarrier in the middle of a phase."""
+
+
 class IntegerOverflowError(SimulationError, OverflowError):
     """Signed index arithmetic wrapped around, and an active thread used what came of it."""
 
@@ -129,6 +207,10 @@ class DeviceAssertionError(SimulationError, AssertionError):
 
 class DeadlockError(SimulationError):
     """Every running context waits for something nobody will do."""
+
+
+class ByteCountError(DeadlockError, BarrierError):
+    """A deadlock because other bytes arrive at an mbarrier than were announced."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -154,3 +236,9 @@ def render(message: str, location: SourceLocation | None) -> str:
         if excerpt := call.excerpt():
             parts.append(excerpt)
     return "\n".join(parts)
+
+
+# The names that programs for the language's first implementation catch.
+TritonError = GlueballError
+PTXASError = AssemblerError
+InterpreterError = SimulationError

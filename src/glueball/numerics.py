@@ -314,3 +314,31 @@ def _high_unsigned(x: Array, y: Array) -> Array:
     middle = x_high * y_low + (x_low * y_low >> half)
     other = x_low * y_high + (middle & low)
     return np.asarray(x_high * y_high + (middle >> half) + (other >> half))
+
+
+def matrix_element(values: Array) -> Array:
+    """What a matrix unit multiplies, as float64: floats of any type, or integers of 8 bits.
+
+    Of float32 it sees what the type tf32 keeps: sign, exponent, and the upper 10 bits of the fraction.
+    """
+    values = np.asarray(values)
+    if values.dtype == np.float32:
+        values = (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return values.astype(np.float64)
+
+
+@_quiet
+def matrix_product(left: Array, right: Array, total: Array, *, saturating: bool = False) -> Array:
+    """`total + left @ right` of elements as `matrix_element` gives them, in the type of `total`.
+
+    Floats are added up in float64 and rounded once, which is what a matrix unit gives where that is exact. Sums of
+    integers are exact, and wrap or end at the least and the greatest one.
+    """
+    total = np.asarray(total)
+    exact = np.matmul(left, right) + total.astype(np.float64)
+    if total.dtype.kind != "i":
+        return round_float(exact, total.dtype)
+    if saturating:
+        ends = np.iinfo(total.dtype)
+        exact = np.clip(exact, ends.min, ends.max)
+    return np.asarray(exact.astype(np.int64).astype(total.dtype))

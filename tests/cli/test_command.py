@@ -40,7 +40,7 @@ def test_the_entry_point_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsy
 def test_help_names_the_subcommands() -> None:
     result = CliRunner().invoke(commands, ["--help"])
     assert result.exit_code == 0
-    for name in ("tour", "explain", "layout", "tensor-layout", "doctor"):
+    for name in ("tour", "explain", "layout", "tensor-layout", "doctor", "cache", "bench", "repro", "check"):
         assert re.search(rf"^  {name} ", result.stdout, re.MULTILINE)
         assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
 
@@ -53,8 +53,9 @@ def doctor_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_doctor_says_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "cache" / "entry").mkdir(parents=True)
-    (tmp_path / "cache" / "entry" / "metadata.json").write_bytes(b" " * 300_000)
+    entry = tmp_path / "cache" / ("e" * 64)
+    entry.mkdir(parents=True)
+    (entry / "metadata.json").write_bytes(b" " * 300_000)
     output = doctor_output(monkeypatch, tmp_path)
     for name in ("glueball", "Python", "NumPy", "LLVM", "targets", "GPU", "assembler", "disassembler", "torch", "cupy"):
         assert re.search(rf"^(yes|no ) {name}", output, re.MULTILINE), name
@@ -85,6 +86,25 @@ def test_doctor_reports_settings_and_mistakes_in_them(monkeypatch: pytest.Monkey
     assert re.search(r"^yes GLUEBALL_TARGET +gfx950", output, re.MULTILINE)
     assert re.search(r"^no  GLUEBALL_EXECUTOR +GLUEBALL_EXECUTOR='tpu'", output, re.MULTILINE)
     assert "no  cache" in doctor_output(monkeypatch, Path("~nobody-of-that-name/cache"))
+
+
+def test_doctor_says_no_to_an_unknown_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90b")
+    output = doctor_output(monkeypatch, tmp_path)
+    assert re.search(r"^no  GLUEBALL_TARGET +GLUEBALL_TARGET=sm_90b: unknown target 'sm_90b'", output, re.MULTILINE)
+
+
+def test_doctor_says_no_to_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert re.search(r"^no  cache +", doctor_output(monkeypatch, tmp_path / "file"), re.MULTILINE)
+
+    def read_only(*_: Any, **__: Any) -> Any:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", read_only)
+    output = doctor_output(monkeypatch, tmp_path)
+    assert re.search(r"^no  cache +\S*cache cannot be written: Read-only file system", output, re.MULTILINE)
+    assert "to get it: GLUEBALL_CACHE_DIR=FOLDER" in output
 
 
 def test_doctor_survives_a_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from glueball.thread.float8 import FORMATS, PAIRED
 from glueball.thread.ir import BITS, Value
 from glueball.thread.nvidia import asynchronous_copy, matrix_moves
 from glueball.thread.table import INSTRUCTIONS
+from tests.codegen.asynchronous_cases import ASYNCHRONOUS, POLICIES
 from tests.codegen.building import NVIDIA, Kernel, attributes_of, counts_of
+from tests.codegen.matrix_cases import MATRICES
 
 INTEGERS = ["i8", "i16", "i32", "i64"]
 FLOATS = ["f16", "bf16", "f32", "f64"]
@@ -147,6 +149,7 @@ CASES: dict[str, list[Case]] = {
     "float8_round_pair": [(("f32", "f32"), {"format": name}) for name in PAIRED],
     "known_multiple": [(("i32",), {"divisor": 16}), (("i64",), {"divisor": 16})],
     "assume": [(("i1",), {})],
+    "where_defined": [(("i1",), {})],
     "atomic": _changes(),
     "atomic_load": _loads_and_stores("acquire"),
     "atomic_store": _loads_and_stores("release", 1),
@@ -159,9 +162,11 @@ CASES: dict[str, list[Case]] = {
     "shuffle": [(("i32", "i32"), {})],
     "wait_group": [((), {"pending": pending}) for pending in (0, 3)],
     "constant": [],
+    **ASYNCHRONOUS,
+    **MATRICES,
 }  # fmt: skip
 MEMORY = {"global_load", "global_store", "shared_load", "shared_store", "copy_async", "load_matrix", "store_matrix"}
-CONTROL = {"if", "for", "while", "yield", "return"}
+CONTROL = {"if", "for", "while", "yield", "return", "partitions"}
 
 
 def _operands(kernel: Kernel, name: str, kind: str, count: int, masked: bool, replaced: bool) -> list[Value]:
@@ -188,7 +193,10 @@ def _copies(kernel: Kernel) -> None:
         offset = kernel.operand("i32")
         kernel.emit(asynchronous_copy.COPY_ASYNC, (kernel.x, offset), bytes=size, allocation="buffer")
         mask = kernel.operand("i1")
-        kernel.emit(asynchronous_copy.COPY_ASYNC, (kernel.x, offset, mask), bytes=size, allocation="buffer")
+        more = {"bytes": size, "allocation": "buffer", "offset": 64, "source_offset": 128, "masked": True}
+        for cache, policy in (("", None), (".ca", None), (".cg", POLICIES[1])):
+            hints = {"cache": cache, "cache_policy": policy}
+            kernel.emit(asynchronous_copy.COPY_ASYNC, (kernel.x, offset, mask), **more, **hints)
 
 
 def _matrices(kernel: Kernel, name: str) -> None:
@@ -228,6 +236,7 @@ def test_the_cases_cover_the_table() -> None:
     assert set(CASES) | MEMORY | CONTROL == set(INSTRUCTIONS)
 
 
+@pytest.mark.filterwarnings("ignore::glueball.errors.PerformanceWarning")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", sorted((set(CASES) | MEMORY) - {"constant"}))
 def test_record_compiles(name: str, target: str) -> None:

@@ -16,6 +16,7 @@ from tests.kernels.harness import EXECUTORS, random_array, run
 SQUARE = gl.constexpr(gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0]))
 OTHER = gl.constexpr(gl.BlockedLayout([4, 1], [8, 4], [1, 4], [0, 1]))
 LINE = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
+OTHER_LINE = gl.constexpr(gl.BlockedLayout([4], [32], [4], [0]))
 COALESCED = gl.constexpr(gl.CoalescedLayout())
 
 
@@ -84,6 +85,23 @@ def test_an_operand_takes_the_layout_of_the_other(executor: str, monkeypatch: py
     np.testing.assert_array_equal(y, x + 1)
     assert all(each.result.type.layout == LINE.value for each in operations(kernel.source_tile, "make_range"))
     assert not operations(kernel.source_tile, "set_auto_layout")
+
+
+@glueball.jit
+def converted_and_computed_with(x, y):
+    """A tile without a layout of its own, in one layout for a store and in another for arithmetic."""
+    line = gl.arange(0, 128)
+    gl.store(y + gl.arange(0, 128, OTHER_LINE), gl.convert_layout(line, OTHER_LINE))
+    known = gl.arange(0, 128, LINE)
+    gl.store(x + known, known * 2 + line)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_two_uses_in_two_layouts(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = np.zeros(128, np.int32), np.zeros(128, np.int32)
+    run(executor, monkeypatch, converted_and_computed_with[(1,)], x, y)
+    np.testing.assert_array_equal(x, 3 * np.arange(128))
+    np.testing.assert_array_equal(y, np.arange(128))
 
 
 @glueball.jit

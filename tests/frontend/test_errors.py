@@ -313,7 +313,7 @@ def run_time_assertion(p, n):
 
 @JITCallable
 def not_there_yet(p, n):
-    gl.store(p, gl.warp_specialize(1.0))
+    gl.store(p, gl.fpsan.embed(1.0))
 
 
 @JITCallable
@@ -368,7 +368,7 @@ def divides_by_zero(p, n):
 
 
 CASES = [
-    (layouts_disagree, "x + y", LayoutError, "Layout mismatch in broadcast: BlockedLayout(size_per_thread=(1,)"),
+    (layouts_disagree, "x + y", LayoutError, "Layout mismatch in broadcast: BlockedLayout(size_per_thread=[1]"),
     (not_a_power_of_two, "gl.arange(0, 100, layout=L)", ValueError, "must be a power of 2, not 100"),
     (run_time_range, "gl.arange(0, size, layout=L)", ValueError, "must be of type tl.constexpr"),
     (layout_of_wrong_rank, "gl.arange(0, 128, layout=SQUARE)", AssertionError, "rank mismatch"),
@@ -415,7 +415,7 @@ CASES = [
     (endless, "while True:", ValueError, "must be a run-time scalar"),
     (static_assertion, 'gl.static_assert(p.dtype == gl.int32, "an integer pointer is needed")', None, "an integer"),
     (run_time_assertion, "gl.static_assert(n > 0)", NotImplementedError, "could not be determined at compile-time"),
-    (not_there_yet, "gl.warp_specialize", AttributeError, "`gl.warp_specialize` is not there yet"),
+    (not_there_yet, "gl.fpsan", AttributeError, "`gl.fpsan` is not there yet"),
     (not_of_the_language, "gl.dot", AttributeError, "use gl.dot_fma"),
     (python_function, "sum((1, 2))", RuntimeError, "Unsupported function referenced"),
     (prints, "print(n)", AssertionError, "prefix must be a compile-time string"),
@@ -523,7 +523,8 @@ def uses_differing_returns(p, n):
 
 def test_returns_of_different_types():
     error = failure(uses_differing_returns)
-    assert isinstance(error.__cause__, TypeError)
+    inner = error.__cause__
+    assert isinstance(inner, CompilationError) and isinstance(inner.__cause__, TypeError)
     assert "Return type mismatch: int32 and fp32" in error.error_message
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checklist import recording
+
 EXECUTORS = [
     pytest.param("reference"),
     pytest.param("sim"),
@@ -18,6 +20,11 @@ EXECUTORS = [
 
 def run(executor: str, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., Any], *arguments: Any) -> Any:
     """Calls `launch(*arguments)` on an executor. NumPy arguments are changed in place, on a GPU by copying back."""
+    with recording.launch():
+        return _run(executor, monkeypatch, launch, *arguments)
+
+
+def _run(executor: str, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., Any], *arguments: Any) -> Any:
     if executor != "gpu":
         monkeypatch.setenv("GLUEBALL_EXECUTOR", executor)
         return launch(*arguments)
@@ -25,7 +32,7 @@ def run(executor: str, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., An
     bases: dict[int, tuple[np.ndarray, Any]] = {}
     result = launch(*(_on_device(argument, bases) for argument in arguments))
     for base, tensor in bases.values():
-        base.view(np.uint8).reshape(-1)[:] = tensor.cpu().numpy()
+        _in_memory_order(base).view(np.uint8).reshape(-1)[:] = tensor.cpu().numpy()
     return result
 
 
@@ -40,12 +47,18 @@ def _on_device(argument: Any, bases: dict[int, tuple[np.ndarray, Any]]) -> Any:
         pytest.skip("torch has no negative strides")
     base = _owner(argument)
     if id(base) not in bases:
-        raw = np.ascontiguousarray(base).view(np.uint8).reshape(-1)
+        raw = _in_memory_order(base).view(np.uint8).reshape(-1)
         bases[id(base)] = (base, torch.from_numpy(raw.copy()).cuda())
     tensor = bases[id(base)][1].view(getattr(torch, argument.dtype.name))
     start = (argument.ctypes.data - base.ctypes.data) // argument.itemsize
     strides = [stride // argument.itemsize for stride in argument.strides]
     return tensor.as_strided(argument.shape, strides, start)
+
+
+def _in_memory_order(base: np.ndarray) -> np.ndarray:
+    """A view whose elements follow one another as in memory; a copy of elements that overlap, which is only read."""
+    turned = base if base.flags.c_contiguous else base.transpose(np.argsort(base.strides)[::-1])
+    return np.ascontiguousarray(turned)
 
 
 def _owner(array: np.ndarray) -> np.ndarray:

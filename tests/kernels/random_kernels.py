@@ -50,11 +50,11 @@ class Generator:
         self.body: list[Statement] = []
 
     def kernel(self) -> RandomKernel:
-        """A kernel of about twenty statements."""
+        """A kernel of about fifteen statements, and the stores of what they give."""
         self.body.append(Statement("pid = gl.program_id(0)"))
         self.bind(self.loaded(self.pick(SHAPES)))
         self.bind(self.loaded(self.pick(SHAPES)))
-        for _ in range(int(self.random.integers(8, 18))):
+        for _ in range(int(self.random.integers(7, 15))):
             self.statement(depth=0)
         stored = [value for value in self.scope if value.text not in ("n", "pid")]
         for value in [*self.random.permutation(np.array(stored[:-4], object)), *stored[-4:]][-14:]:
@@ -189,17 +189,16 @@ class Generator:
         self.scope.append(bound)
         return bound
 
-    def store(self, value: Value, bound: tuple[float, float] | None = None) -> None:
-        """The elements go to an output of their own; an approximate float32 comes with its bound."""
+    def store(self, value: Value) -> int:
+        """The elements go to an output of their own; where it starts."""
         size = math.prod(value.shape)
         start = self.outputs.get(value.kind, 0)
         self.outputs[value.kind] = start + PROGRAMS * size
-        if bound is not None:
-            self.bounds.append(Bound(start, PROGRAMS * size, *bound))
         place = f"o_{value.kind} + {start} + pid * {size}"
         if value.shape:
             place += " + " + self.offsets(value.shape, value.layout)
         self.body.append(Statement(f"gl.store({place}, {value.text})"))
+        return start
 
     def store_some(self) -> None:
         """The elements that a mask lets through, converted to the output's type."""
@@ -382,9 +381,12 @@ class Generator:
         self.bind(Value(f"{view}.load({layout})", held.kind, shape, layout))
 
     def approximate(self) -> None:
-        """A function of float32 as the hardware approximates it, where its bound is a plain one."""
+        """A function of float32 as the hardware approximates it, where its bound is a plain one, and its argument."""
         value = self.tile(["float32"])
-        name = self.pick([*APPROXIMATE])
+        name = str(self.pick([*APPROXIMATE]))
         low, high, relative, absolute = APPROXIMATE[name]
-        text = f"gl.{name}(gl.clamp({value.text}, {low}, {high}))"
-        self.store(value.with_text(text), (relative, absolute))
+        inside = self.bind(value.with_text(f"gl.clamp({value.text}, {low}, {high})"))
+        argument = self.store(inside)
+        start = self.store(inside.with_text(f"gl.{name}({inside.text})"))
+        size = PROGRAMS * math.prod(value.shape)
+        self.bounds.append(Bound(name, start, size, relative, absolute, argument))

@@ -194,6 +194,18 @@ def joined(random: Generator) -> Value | None:
     return Value(text, value.kind, shape, layout)
 
 
+def unpacked(random: Generator) -> Value | None:
+    """Floats of four bits, two in each byte along an axis."""
+    value = random.tile(["uint8", "int8"])
+    if math.prod(value.shape) > 128:
+        return None
+    axis, kind = int(random.pick(range(len(value.shape)))), str(random.pick(["float16", "bfloat16"]))
+    shape = (*value.shape[:axis], 2 * value.shape[axis], *value.shape[axis + 1 :])
+    layout = random.layout(shape)
+    text = f"gl.convert_layout(gl.fp4_to_fp({value.text}, gl.{kind}, {axis}), {layout})"
+    return Value(text, kind, shape, layout)
+
+
 def halved(random: Generator) -> Value:
     """One half of a tile and another, of the two that it was joined from."""
     value = random.tile()
@@ -347,7 +359,7 @@ def known(random: Generator) -> Value:
 OPERATIONS: list[Callable[[Generator], Value | None]] = [
     *[binary] * 8, *[cast] * 3, *[reduced] * 4, *[converted] * 2, unary, unary, function, function_of_two, fused,
     high_product, clamped, chosen, chosen, small_float, bits, broadcast, expanded, reshaped, permuted, joined, halved,
-    reduced_pair, scanned, gathered, counted, mapped, filled, masked,
+    unpacked, reduced_pair, scanned, gathered, counted, mapped, filled, masked,
     helped, scalar, scalar,
     numbered, numbered, known, known,
 ]  # fmt: skip

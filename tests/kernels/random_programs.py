@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,62 +37,8 @@ PROGRAMS = 2
 
 PRELUDE = '''"""A random kernel."""
 
-import glueball
-import glueball.language as gl
-from glueball.language.extra import libdevice
-from glueball.language.arithmetic import PropagateNan
 from glueball.layouts import *
-
-ALL = gl.constexpr(PropagateNan.ALL)
-
-
-@glueball.jit
-def offsets_1(A: gl.constexpr, layout: gl.constexpr):
-    return gl.arange(0, A, layout)
-
-
-@glueball.jit
-def offsets_2(A: gl.constexpr, B: gl.constexpr, layout: gl.constexpr):
-    return gl.arange(0, A, gl.SliceLayout(1, layout))[:, None] * B + gl.arange(0, B, gl.SliceLayout(0, layout))[None, :]
-
-
-@glueball.jit
-def offsets_3(A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, layout: gl.constexpr):
-    rows = offsets_2(A, B, gl.SliceLayout(2, layout))
-    last = gl.arange(0, C, gl.SliceLayout(0, gl.SliceLayout(1, layout)))
-    return rows[:, :, None] * C + last[None, None, :]
-
-
-@glueball.jit
-def affine(factor, shift, next_factor, next_shift):
-    return factor * next_factor, shift * next_factor + next_shift
-
-
-@glueball.jit
-def steps(x, y):
-    count = x * 0
-    while (x > 1) & (count < 9):
-        if x % 2 == 0:
-            x = x // 2
-        else:
-            x = 3 * x + y
-        count += 1
-    return count, x
-
-
-@glueball.jit
-def either(x, y, first):
-    if first:
-        return x + y, x
-    return x * y, y
-
-
-@glueball.jit
-def least_two(a, b):
-    if a < b:
-        return a + b
-    return a - b
-
+from tests.kernels.random_prelude import *
 
 '''
 
@@ -156,17 +104,64 @@ def rendered(body: list[Statement], indent: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Elements of the float32 output from `start` on may be off by this much."""
+    """Elements of the float32 output from `start` on are of an approximate function and may be off by this much.
 
+    The arguments of the function are elements of the same output, from `argument` on.
+    """
+
+    function: str
     start: int
     size: int
     relative: float
     absolute: float
+    argument: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel's text, how it is launched, and what its outputs are."""
+
+    seed: int
+    target: str
+    warps: int
+    n: int
+    output_sizes: dict[str, int]
+    bounds: list[Bound]
+    source: str
+
+    def build(self) -> Any:
+        """The jitted function."""
+        text = self.source
+        filename = f"<random kernel {self.seed}.{zlib.crc32(text.encode()):08x}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        namespace: dict[str, Any] = {"__name__": filename}
+        exec(compile(text, filename, "exec"), namespace)
+        return namespace["kernel"]
+
+    def inputs(self, variant: int = 0) -> dict[str, np.ndarray]:
+        """The inputs by element type, the same for one seed and variant."""
+        random = np.random.default_rng([self.seed, variant])
+        return {kind: random_values(random, kind) for kind in NUMPY_TYPES}
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Zeroed outputs by element type."""
+        return {kind: np.zeros(size, NUMPY_TYPES[kind]) for kind, size in self.output_sizes.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it; `Program.from_facts` reads it."""
+        return dataclasses.asdict(self) | {"source": self.source.splitlines()}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Program:
+        """The program that `facts` told of."""
+        fields = {field.name: facts[field.name] for field in dataclasses.fields(cls)}
+        bounds = [Bound(**bound) for bound in facts["bounds"]]
+        return cls(**fields | {"bounds": bounds, "source": "\n".join(facts["source"]) + "\n"})
 
 
 @dataclass(slots=True)
 class RandomKernel:
-    """A kernel's text, and how it is launched."""
+    """A kernel as a tree of statements."""
 
     seed: int
     target: str
@@ -177,30 +172,19 @@ class RandomKernel:
     output_sizes: dict[str, int]
     bounds: list[Bound]
 
+    def program(self) -> Program:
+        """The kernel as text."""
+        sizes = dict(self.output_sizes)
+        return Program(self.seed, self.target, self.warps, self.n, sizes, list(self.bounds), self.source())
+
     def source(self) -> str:
         """The whole module, as it could stand in a file."""
         body = "\n".join(rendered(self.statements, 1))
         used = [(name, value) for name, value in self.constants.items() if re.search(rf"\b{name}\b", body)]
         lines = [f"{name} = gl.constexpr({value!r})" for name, value in used]
-        parameters = ", ".join([*self.inputs(), *(f"o_{kind}" for kind in self.output_sizes), "n"])
+        inputs = [f"x_{kind}" for kind in NUMPY_TYPES]
+        parameters = ", ".join([*inputs, *(f"o_{kind}" for kind in self.output_sizes), "n"])
         return PRELUDE + "\n".join([*lines, "", "", "@glueball.jit", f"def kernel({parameters}):", body, ""])
-
-    def inputs(self) -> list[str]:
-        return [f"x_{kind}" for kind in NUMPY_TYPES]
-
-    def build(self, reduced: int = 0) -> Any:
-        """The jitted function; every text needs a number of its own."""
-        source, filename = self.source(), f"<random kernel {self.seed}.{reduced}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        namespace: dict[str, Any] = {"__name__": f"random_kernel_{self.seed}_{reduced}"}
-        exec(compile(source, filename, "exec"), namespace)
-        return namespace["kernel"]
-
-    def arguments(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """The inputs, the same for one seed, and zeroed outputs by element type."""
-        random = np.random.default_rng(self.seed)
-        inputs = [random_values(random, kind) for kind in NUMPY_TYPES]
-        return inputs, {kind: np.zeros(PROGRAMS * size, NUMPY_TYPES[kind]) for kind, size in self.output_sizes.items()}
 
 
 def random_values(random: np.random.Generator, kind: str) -> np.ndarray:

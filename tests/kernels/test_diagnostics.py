@@ -31,9 +31,8 @@ def printed(executor, monkeypatch, capfd):
     return x, sorted(capfd.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("executor", ["reference", "sim"])
-def test_lines(executor, monkeypatch, capfd):
-    x, lines = printed(executor, monkeypatch, capfd)
+def test_lines(monkeypatch, capfd):
+    x, lines = printed("sim", monkeypatch, capfd)
     places = [(row, column) for row in range(2) for column in range(16)]
     wanted = [f"pid (0, 0, 0) idx ({row}, {column:2}) tile: {x[row * 16 + column]}" for row, column in places]
     wanted += [
@@ -44,6 +43,56 @@ def test_lines(executor, monkeypatch, capfd):
     wanted += ["pid (0, 0, 0) idx (): 0xfffffffd", "pid (0, 0, 0) 100% done"]
     wanted += ["pid (0, 0, 0) idx (0) small: 0xff", "pid (0, 0, 0) idx (1) small: 0x00"]
     assert lines == sorted(wanted)
+
+
+def test_lines_with_their_lanes(monkeypatch, capfd):
+    monkeypatch.setenv("GLUEBALL_PRINT_LANES", "1")
+    x, lines = printed("sim", monkeypatch, capfd)
+    places = [(row, column) for row in range(2) for column in range(16)]
+    wanted = [
+        f"pid (0, 0, 0) idx ({row}, {column:2}) tile: {x[row * 16 + column]} "
+        f"[warp 0, lane {8 * row + column % 8}, register {column // 8}]"
+        for row, column in places
+    ]
+    assert [line for line in lines if " tile: " in line] == sorted(wanted)
+    assert "pid (0, 0, 0) 100% done [warp 0, lane 0, register 0]" in lines
+
+
+def test_arrays_on_the_reference(monkeypatch, capfd):
+    x = np.arange(32, dtype=np.int64) - 4
+    run_on("reference", monkeypatch, "sm_90a", print_kernel, x, SQUARE, num_warps=1)
+    first = print_kernel.source.first_line + 4
+    start = f"pid (0, 0, 0) {__file__}:"
+    wanted = f"{start}{first} tile: int64[2, 16] in {SQUARE}\n{x.reshape(2, 16)}\n"
+    wanted += f"{start}{first + 1} half: (operand 0) fp16[2, 16] in {SQUARE}\n{x.reshape(2, 16).astype(np.float32)}\n"
+    wanted += f"{start}{first + 1} half: (operand 1) int32[2] in {gl.SliceLayout(1, SQUARE)}\n[0 1]\n"
+    wanted += f"{start}{first + 2}: int32 0xfffffffd\n"
+    wanted += f"{start}{first + 3} 100% done\n"
+    wanted += f"{start}{first + 4} small: int8[2] in {gl.SliceLayout(1, SQUARE)}\n[0xff 0x00]\n"
+    assert capfd.readouterr().out == wanted
+
+
+@glueball.jit
+def masked_kernel(x, n, layout: gl.constexpr):
+    index = gl.arange(0, 4, layout)
+    if gl.program_id(0) == 1:
+        print("x", gl.load(x + index, mask=index < n))
+        print("hex", gl.load(x + index, mask=index < n), hex=True)
+
+
+def test_values_never_loaded_are_marked(monkeypatch, capfd):
+    x = np.array([5, 6, 7, 8], np.int32)
+    layout = gl.BlockedLayout([1], [32], [1], [0])
+    for executor in ("reference", "sim"):
+        monkeypatch.setenv("GLUEBALL_EXECUTOR", executor)
+        masked_kernel[(2,)](x, 2, layout, num_warps=1)
+        text = capfd.readouterr().out
+        assert "pid (0, 0, 0)" not in text
+        if executor == "reference":
+            assert text.splitlines()[1::2] == ["[5 6 -- --]", "[0x00000005 0x00000006 -- --]"]
+        else:
+            assert "pid (1, 0, 0) idx (1) x: 6" in text.splitlines()
+            assert "pid (1, 0, 0) idx (2) x: --" in text.splitlines()
 
 
 def test_a_gpu_prints_by_the_same_formats():

@@ -766,7 +766,8 @@ def is_no_layout(view, several, n):
 def test_errors_of_views(body: Any, cause: type[Exception], message: str) -> None:
     with pytest.raises(glueball.errors.CompilationError, match=message) as caught:
         _misuse(body)[(1,)](np.zeros(1, np.float32), 5)
-    assert isinstance(caught.value.__cause__, cause)
+    in_body = caught.value.__cause__
+    assert in_body is not None and isinstance(in_body.__cause__, cause)
     assert caught.value.location is not None and caught.value.location.function == body.__name__
 
 

@@ -40,7 +40,7 @@ def test_rungs_copy_with_the_targets_lanes(rung: Rung, target: str, monkeypatch:
         copy, source, destination = launch(rung, rows, columns, target)
         kernel = copy.run()
         np.testing.assert_array_equal(destination.view(np.uint32), source.view(np.uint32))
-        assert (kernel.metadata.target, kernel.metadata.warp_size) == (target, TARGETS[target].lanes)
+        assert (kernel.metadata.arch, kernel.metadata.warp_size) == (target, TARGETS[target].lanes)
         assert kernel.report.global_stores.useful_bytes >= source.nbytes
 
 

@@ -35,7 +35,7 @@ def test_names_of_other_languages_say_what_to_use():
         gl.range  # noqa: B018
     with pytest.raises(AttributeError, match=r"the language has no `gl\.softmax`"):
         gl.softmax  # noqa: B018
-    assert not hasattr(gl, "warp_specialize")
+    assert not hasattr(gl, "fpsan")
 
 
 OPERATIONS = [name for name in gl.__all__ if is_builtin(getattr(gl, name))]

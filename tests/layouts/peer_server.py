@@ -1,8 +1,9 @@
 """Answers questions about layouts with Triton's own code: a JSON line in, a JSON line out.
 
 Run by an interpreter that has triton. A question is [layout, shape], answered with the bases, [operand layout,
-shape, scale factor], answered with those of its scales, or [register layout, shared layout, shape, element bits],
-answered with the number of bank conflicts; layouts are Python texts.
+shape, scale factor], answered with those of its scales, [register layout, shared layout, shape, element bits],
+answered with the number of bank conflicts, or ["padded", operand layout, shape, element bits, whether K is
+contiguous], answered with the pairs and bases of the padded layout for it, or null; layouts are Python texts.
 """
 
 import contextlib
@@ -68,11 +69,16 @@ def conflicts(layout: str, shared: str, shape: list[int], bits: int) -> int:
     return int(printed.getvalue())
 
 
+def padded(_: str, operand: str, shape: list[int], bits: int, contiguous: bool) -> list[Any] | None:
+    layout = amd.cdna4.compute_efficient_padded_shared_layout(eval(operand, NAMES), shape, INTEGERS[bits], contiguous)
+    return None if layout is None else [layout.interval_padding_pairs, layout.offset_bases]
+
+
 def main() -> None:
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            answer: Any = {2: bases, 3: scales, 4: conflicts}[len(question)](*question)
+            answer: Any = {2: bases, 3: scales, 4: conflicts, 5: padded}[len(question)](*question)
         except Exception as error:
             answer = {"refused": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from glueball.layouts import Nothing, RegisterPermutation, SharedRoundTrip, Shuffles
+from tests.layouts.shared_accesses import count
 
 POISON = -1
 
@@ -68,17 +69,18 @@ def active_threads(access, condition, blocks):
     warps, lanes = access.positions.size("warp"), access.positions.size("lane")
     active = [
         not (lane & access.idle_lanes or warp & access.idle_warps)
-        and (condition is None or condition.holds(lane, warp))
+        and (condition is None or condition.holds(lane, warp, block))
+        for block in range(blocks)
         for warp in range(warps)
         for lane in range(lanes)
     ]
-    return np.broadcast_to(np.reshape(active, (1, warps, lanes)), (blocks, warps, lanes))
+    return np.reshape(active, (blocks, warps, lanes))
 
 
 def locations(access, group, number, active):
-    """Positions [block, warp, lane, element] of what each thread's registers of one access hold.
+    """Positions [block, warp, lane, element] of what each thread's registers of one access hold, and whose they are.
 
-    In active threads, accesses are checked to be whole, aligned, and all of one round.
+    In active threads, accesses are checked to be whole, aligned, all of one round and to one block.
     """
     where = holdings(access.positions)
     width = access.vector
@@ -88,8 +90,13 @@ def locations(access, group, number, active):
         where = where[..., list(group)]
         assert (where == where[..., :1] + np.arange(width))[active].all()
         assert (where[..., 0] % width == 0)[active].all()
-    assert (where[active] >> access.scratch_bits == number).all()
-    return where & ((1 << access.scratch_bits) - 1)
+    rounds = where >> access.scratch_bits & ((1 << access.round_bits) - 1)
+    assert (rounds[active] == number).all()
+    others = where[..., 0] >> (access.scratch_bits + access.round_bits)
+    owners = np.arange(where.shape[0])[:, None, None] ^ sum(
+        (others >> bit & 1) * rank for bit, rank in enumerate(access.ranks)
+    )
+    return where & ((1 << access.scratch_bits) - 1), owners
 
 
 def _matrix_locations(access, group, where):
@@ -119,7 +126,8 @@ def _run_round_trip(plan, data):
         memory = np.full((blocks, plan.tile.size("offset")), POISON)
         for group, condition in plan.write.in_round(number):
             active = active_threads(plan.write, condition, blocks)
-            where = locations(plan.write, group, number, active)
+            where, owners = locations(plan.write, group, number, active)
+            assert (owners == np.arange(blocks)[:, None, None]).all()
             for block in range(blocks):
                 offsets = where[block][active[block]].ravel()
                 assert len(np.unique(offsets)) == len(offsets)
@@ -128,10 +136,10 @@ def _run_round_trip(plan, data):
         assert (memory != POISON).all()
         for group, condition in plan.read.in_round(number):
             active = active_threads(plan.read, condition, blocks)
-            where = locations(plan.read, group, number, active)
+            where, owners = locations(plan.read, group, number, active)
             for block in range(blocks):
                 received = read[block][..., list(group)]
-                received[active[block]] = memory[block, where[block]][active[block]]
+                received[active[block]] = memory[owners[block][..., None], where[block]][active[block]]
                 read[block][..., list(group)] = received
     return read[..., list(plan.copies)]
 
@@ -140,7 +148,7 @@ def count_wavefronts(plan, access, banks):
     """Wavefronts of each active warp, counted word by word, and what they would be if nothing conflicted."""
     offsets = holdings(access.positions)[0]
     width = 16 if access.matrices else plan.element_bytes * access.vector
-    at_once = banks * 4 // max(4, width)
+    load = access is plan.read and not access.matrices
     counts = []
     for warp in range(offsets.shape[0]):
         if warp & access.idle_warps:
@@ -149,18 +157,11 @@ def count_wavefronts(plan, access, banks):
         for number in range(plan.rounds):
             for group, condition in access.in_round(number):
                 first = offsets[warp, :, group[0]] % (1 << access.scratch_bits) * plan.element_bytes
-                lanes = [
-                    lane
-                    for lane in range(8 * access.matrices or len(first))
-                    if not lane & access.idle_lanes and (condition is None or condition.holds(lane, warp))
-                ]
-                for start in range(0, len(first), at_once):
-                    rows = {}
-                    for lane in lanes:
-                        if start <= lane < start + at_once:
-                            for word in range(first[lane] // 4, (first[lane] + width - 1) // 4 + 1):
-                                rows.setdefault(word % banks, set()).add(word)
-                    total += max(map(len, rows.values()), default=0)
-                    ideal += bool(rows)
+                starts = [None] * len(first)
+                for lane in range(8 * access.matrices or len(first)):
+                    if not lane & access.idle_lanes and (condition is None or condition.holds(lane, warp)):
+                        starts[lane] = int(first[lane])
+                wavefronts, least = count(starts, width, banks, load=load)
+                total, ideal = total + wavefronts, ideal + least
         counts.append((total, ideal))
     return counts

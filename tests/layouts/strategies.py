@@ -70,6 +70,23 @@ def conversions(draw):
     return tuple(draw(distributed_maps(shape, lane_bits, warp_bits)) for _ in range(2))
 
 
+@st.composite
+def cluster_maps(draw, shape, lane_bits, warp_bits, cta_bits):
+    """Any surjective map for several CTAs."""
+    linear = draw(linear_maps(shape, lane_bits, warp_bits + cta_bits))
+    bases = {name: linear.flat_bases(name) for name in HARDWARE}
+    bases["warp"], bases["block"] = bases["warp"][:warp_bits], bases["warp"][warp_bits:]
+    return LinearLayout.from_flat_bases(bases, shape)
+
+
+@st.composite
+def cluster_conversions(draw):
+    """Two maps of one shape for one cluster."""
+    shape = draw(shapes(draw(st.integers(1, 2))))
+    warp_bits, cta_bits = draw(st.integers(0, 2)), draw(st.integers(1, 3))
+    return tuple(draw(cluster_maps(shape, 5, warp_bits, cta_bits)) for _ in range(2))
+
+
 def explicit(layout):
     """The explicit spelling of a map."""
     return DistributedLinearLayout(*(layout.bases[name] for name in HARDWARE), layout.shape)

@@ -22,7 +22,9 @@ from glueball.layouts import (
     tile_access,
 )
 from glueball.layouts.banks import shared_offsets
+from glueball.layouts.facts import traffic_facts
 from glueball.targets import TARGETS
+from tests.layouts.shared_accesses import served_together, worst_bank
 from tests.layouts.strategies import blocked_layouts, shapes
 
 Blk = BlockedLayout
@@ -124,12 +126,13 @@ def accesses(draw):
     return layout, swizzled, shape
 
 
-def brute_force(layout, shared, shape, element_bytes, memory, vector):
-    """Wavefronts of all instructions, one by one, from the bytes that every lane touches."""
+def brute_force(layout, shared, shape, element_bytes, memory, vector, store):
+    """Wavefronts of all instructions, one by one, from the bytes that every lane touches; the least; the conflicts."""
     linear, tile = layout.linear(shape), shared.linear(shape)
     place = {tile.apply_flat(offset=offset): offset for offset in reversed(range(tile.size("offset")))}
     address = shared.address if isinstance(shared, PaddedSharedLayout) else int
-    total = worst = 0
+    width = vector * element_bytes
+    total = least = worst = 0
     for warp in range(linear.size("warp")):
         groups = {}
         for register in range(linear.size("register")):
@@ -144,27 +147,37 @@ def brute_force(layout, shared, shape, element_bytes, memory, vector):
                 held = sorted(address(offsets[lane]) for offsets in members)
                 assert held == list(range(starts[lane], starts[lane] + vector))
                 assert starts[lane] % vector == 0
-            for phase in memory.phases(vector * element_bytes):
-                words = {
-                    (starts[lane] * element_bytes + byte) // 4
-                    for lane in phase
-                    for byte in range(vector * element_bytes)
-                }
-                banks = [word % memory.banks for word in words]
-                cost = max(banks.count(bank) for bank in banks)
-                total += cost
-                worst = max(worst, cost - 1)
-    return total, worst
+            places = [start * element_bytes for start in starts]
+            alone = [list(phase) for phase in memory.phases(width, store=store)]
+            together = alone if store else served_together(places, alone, memory.banks)
+            total += sum(worst_bank(places, group, width, memory.banks) for group in together)
+            least += len(together)
+            worst = max(worst, *(worst_bank(places, group, width, memory.banks) - 1 for group in alone))
+    return total, least, worst
 
 
 @settings(max_examples=50, deadline=None)
-@given(accesses(), st.sampled_from([8, 16, 32, 64]), st.sampled_from([32, 64]), st.booleans())
-def test_counts_are_those_of_brute_force(drawn, bits, banks, grouped):
+@given(accesses(), st.sampled_from([8, 16, 32, 64]), st.sampled_from([32, 64]), st.booleans(), st.booleans())
+def test_counts_are_those_of_brute_force(drawn, bits, banks, grouped, store):
     layout, shared, shape = drawn
     memory = SharedMemory(layout.lanes, banks, grouped and layout.lanes == 64)
-    found = tile_access(layout, shared, shape, bits, memory=memory)
-    expected = brute_force(layout, shared, shape, bits // 8, memory, found.vector_elements)
-    assert (found.wavefronts, found.conflicts) == expected
+    found = tile_access(layout, shared, shape, bits, memory=memory, store=store)
+    expected = brute_force(layout, shared, shape, bits // 8, memory, found.vector_elements, store)
+    assert (found.wavefronts, found.least, found.conflicts) == expected
+
+
+def test_a_load_of_lanes_that_read_alike_takes_fewer_wavefronts():
+    rows = SliceLayout(1, Blk([4, 1], [16, 2], [1, 1], [1, 0]))
+    line = Swz(1, 1, 1, [0])
+    read = tile_access(rows, line, (64,), 32)
+    assert (read.vector_elements, read.wavefronts, read.least, read.conflicts) == (4, 2, 2, 0)
+    written = tile_access(rows, line, (64,), 32, store=True)
+    assert (written.wavefronts, written.least) == (4, 4)
+    # Phases without conflicts of their own may have some with each other.
+    apart = PaddedSharedLayout([[16, 16]], [[1 << bit] for bit in range(6)], [], [64])
+    read = tile_access(rows, apart, (64,), 32)
+    assert (read.vector_elements, read.wavefronts, read.least, read.conflicts) == (4, 4, 2, 0)
+    assert traffic_facts(rows, apart, (64,), 32)["shared load"].endswith("bank conflicts, 2 would do without")
 
 
 @settings(max_examples=50, deadline=None)

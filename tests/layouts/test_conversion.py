@@ -17,7 +17,7 @@ from glueball.layouts import (
     plan_conversion,
 )
 from tests.layouts.plan_machine import count_wavefronts, holdings, run
-from tests.layouts.strategies import conversions
+from tests.layouts.strategies import cluster_conversions, conversions
 
 PLENTY = 1 << 22
 
@@ -162,8 +162,40 @@ def test_ctas_convert_their_own_parts():
     assert isinstance(found, SharedRoundTrip)
     assert found.shared_bytes == 32 * 64 * 4
     check(found, source.linear([64, 64]), destination.linear([64, 64]))
-    with pytest.raises(LayoutError, match="between CTAs"):
-        plan(source, BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], [[0, 1]]), [64, 64])
+    assert not found.read.crosses_ctas
+
+
+def test_ctas_read_what_others_have_written():
+    source = BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], [[1, 0]])
+    destination = BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], [[0, 1]])
+    found = plan(source, destination, [64, 64])
+    assert isinstance(found, SharedRoundTrip)
+    assert (found.write.crosses_ctas, found.read.crosses_ctas) == (False, True)
+    assert found.shared_bytes == 32 * 64 * 4
+    assert "of shared memory of all CTAs" in found.describe()
+    check(found, source.linear([64, 64]), destination.linear([64, 64]))
+
+
+def test_copies_in_every_cta_are_read_there():
+    copies = BlockedLayout([1], [32], [4], [0], [[0]])
+    parts = BlockedLayout([1], [32], [4], [0], [[1]])
+    spread = plan(parts, copies, [256])
+    assert spread.read.crosses_ctas
+    check(spread, parts.linear([256]), copies.linear([256]))
+    own = plan(copies, parts, [256])
+    assert own.shared_bytes == 0 or not own.read.crosses_ctas
+    check(own, copies.linear([256]), parts.linear([256]))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cluster_conversions(), st.sampled_from([8, 16, 32, 64]), st.integers(0, 4))
+def test_every_plan_for_clusters_puts_every_element_in_its_place(pair, element_bits, halvings):
+    source, destination = pair
+    budget = max(element_bits // 8, (source.elements * element_bits // 8) >> halvings)
+    matrices = {"matrix_loads": True, "matrix_stores": True}
+    found = plan_conversion(source, destination, element_bits, shared_bytes=budget, **matrices)
+    assert found.shared_bytes <= budget
+    assert np.array_equal(run(found, source), holdings(destination))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,6 +13,7 @@ from glueball.layouts import (
     wavefronts,
 )
 from tests.layouts.plan_machine import holdings
+from tests.layouts.shared_accesses import count, measured_loads
 from tests.layouts.strategies import distributed_maps, shapes
 
 ELEMENTS = 1 << 24
@@ -199,6 +200,48 @@ def test_wavefronts_of_one_access():
     assert wavefronts(lanes * 16, 16) == 4
     assert wavefronts(np.where(lanes < 8, lanes * 16, -1), 16) == 1
     assert wavefronts(np.arange(64) * 4, 4, banks=64) == 1
+
+
+def test_wavefronts_of_loads_are_those_of_the_hardware():
+    merged = 0
+    for width, starts, measured in measured_loads():
+        offsets = np.array(starts)
+        assert wavefronts(offsets, width, load=True) == measured, (width, starts)
+        assert count(starts, width, 32, load=True)[0] == measured, (width, starts)
+        merged += wavefronts(offsets, width) > measured
+    assert merged > 40
+
+
+def test_loads_of_lanes_that_read_alike():
+    lanes = np.arange(32)
+    neighbours, next_but_one, further = lanes >> 1, lanes >> 2 << 1 | lanes & 1, lanes >> 3 << 2 | lanes & 3
+    for unit, expected in ((8, [2, 1, 1, 2]), (16, [4, 2, 2, 4])):
+        units = (lanes, neighbours, next_but_one, further)
+        assert [wavefronts(each * unit, unit, load=True) for each in units] == expected
+    assert wavefronts(neighbours * 8, 8) == 2
+    # Only one half of a warp, lanes some of which take no part, and lanes that do not all follow one rule.
+    assert wavefronts(np.where(lanes < 16, neighbours, lanes) * 16, 16, load=True) == 3
+    assert wavefronts(np.where(lanes < 2, -1, neighbours * 16), 16, load=True) == 3
+    assert wavefronts(np.where(lanes < 16, neighbours, next_but_one) * 8, 8, load=True) == 2
+    # Phases that meet in the banks, and memory of other makes.
+    assert wavefronts((neighbours & 3) * 16 + (lanes >> 3) * 128, 16, load=True) == 4
+    assert wavefronts((np.arange(64) >> 1) * 8, 8, load=True) == 4
+    assert wavefronts(neighbours * 8, 8, 64, load=True) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from([(32, 32), (32, 64), (64, 32)]), st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
+def test_wavefronts_of_any_access_are_those_of_brute_force(data, sizes, width, load):
+    lanes, banks = sizes
+    places = np.array(data.draw(st.lists(st.integers(0, 40), min_size=lanes, max_size=lanes))) * width
+    # Lanes that read alike, all of them or those of one half of the warp, and lanes that take no part.
+    other, half = data.draw(st.sampled_from([0, 1, 2, 3, 4])), data.draw(st.sampled_from([0, lanes // 2]))
+    lane = np.arange(lanes)
+    offsets = np.where(lane < half, places, places[lane & ~other])
+    idle = data.draw(st.lists(st.integers(0, lanes - 1), max_size=2))
+    offsets[idle] = -1
+    starts = [None if offset < 0 else offset for offset in offsets.tolist()]
+    assert wavefronts(offsets, width, banks, load=load) == count(starts, width, banks, load=load)[0]
 
 
 def test_shared_access_needs_consecutive_registers():

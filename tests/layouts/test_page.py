@@ -190,7 +190,7 @@ def test_the_pages_arithmetic_is_the_librarys():
         ).stdout
     )
     assert len(answers) == CASES
-    conflicts = grouped = 0
+    conflicts = grouped = merged = 0
     for (given, linear, tile), answer in zip(cases, answers, strict=True):
         assert answer is not None, given
         assert answer["map"] == {name: list(linear.flat_bases(name)) for name in HARDWARE}, given
@@ -203,9 +203,11 @@ def test_the_pages_arithmetic_is_the_librarys():
         for name, store in (("read", False), ("write", True)):
             assert answer[name] == expected_traffic(given, linear, tile, store), given
         conflicts += answer["read"] is not None and answer["read"][2] > answer["read"][3]
+        merged += answer["read"] is not None and answer["read"][3] < answer["write"][3]
         grouped += given["memory"]["groups"] is not None and answer["read"] != answer["write"]
     assert conflicts > CASES // 10
     assert grouped > 0
+    assert merged > 0
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node")

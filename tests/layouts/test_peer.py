@@ -95,6 +95,24 @@ def test_scales_agree():
         assert expected(ours, shape) == {name: answer[name] for name in expected(ours, shape)}, (text, shape, factor)
 
 
+def test_padded_operands_agree():
+    draw = random.Random("padded")
+    questions = []
+    for _ in range(3 * COUNT):
+        tile = draw.choice([16, 32])
+        parent = f"AMDMFMALayout(4, [{tile}, {tile}, {512 // tile}], False, [2, 2])"
+        operand = f"DotOperandLayout({draw.choice([0, 1])}, {parent}, {draw.choice([4, 8, 16, 32])})"
+        shape = [draw.choice([16, 32, 64, 128, 256]) for _ in range(2)]
+        questions.append(["padded", operand, shape, draw.choice([8, 16, 32]), draw.random() < 0.5])
+    found = 0
+    for (_, text, shape, bits, contiguous), answer in zip(questions, ask(questions), strict=True):
+        ours = layouts.efficient_padded_shared_layout(eval(text, dict(NAMES)), shape, bits, contiguous)
+        vectors = None if ours is None else [ours.interval_padding_pairs, ours.offset_bases]
+        assert json.loads(json.dumps(vectors)) == answer, (text, shape, bits, contiguous)
+        found += ours is not None
+    assert found > COUNT // 2
+
+
 def test_bank_conflicts_agree():
     draw = random.Random("conflicts")
     questions, counts = [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from glueball.drivers import cuda
 from glueball.drivers.cuda import LoadedKernel, architecture_name
+from glueball.drivers.launch_attributes import LaunchFunction, launch_with_attributes
 from glueball.runtime import devices
 from tests.runtime.launcher_support import Driver
 
@@ -25,6 +27,10 @@ class FakeDriver(Driver):
     loads: list[tuple[str, int, int]] = field(default_factory=list)
     launches: list[tuple[Any, ...]] = field(default_factory=list)
     graphs: Any = None
+    process_id: int = field(default_factory=os.getpid)
+    unloads: list[int] = field(default_factory=list)
+    attributes: list[Any] = field(default_factory=list)
+    functions: dict[Any, LaunchFunction] = field(default_factory=dict)
 
     def device_count(self) -> int:
         return len(self.capabilities)
@@ -47,7 +53,9 @@ class FakeDriver(Driver):
     def link(self, ptx: str, name: str, device_index: int) -> tuple[bytes, str]:
         return f"linked for device {device_index}".encode(), "used 10 registers"
 
-    def load(self, binary: bytes, kernel_name: str, shared_bytes: int, device_index: int) -> LoadedKernel:
+    def load(
+        self, binary: bytes, kernel_name: str, shared_bytes: int, device_index: int, cluster: int = 1
+    ) -> LoadedKernel:
         self.loads.append((kernel_name, shared_bytes, device_index))
         return LoadedKernel(
             function=0xF00 + device_index,
@@ -61,8 +69,22 @@ class FakeDriver(Driver):
             shared_bytes=shared_bytes,
         )
 
-    def launch(self, kernel: LoadedKernel, grid: Any, block: Any, stream: int, arguments: Sequence[bytes]) -> None:
+    def unload(self, kernel: LoadedKernel) -> None:
+        self.unloads.append(kernel.device_index)
+
+    def launch_function(self, attributes: tuple[tuple[int, int], ...]) -> LaunchFunction:
+        if not attributes:
+            return LaunchFunction(self.launch_address)
+        if attributes not in self.functions:
+            self.functions[attributes] = launch_with_attributes(self.launch_with_configuration_address, attributes)
+        return self.functions[attributes]
+
+    def launch(
+        self, kernel: LoadedKernel, grid: Any, block: Any, stream: int, arguments: Sequence[bytes],
+        attributes: tuple[tuple[int, int], ...] = (),
+    ) -> None:  # fmt: skip
         self.launches.append((kernel.device_index, grid, block, stream, list(arguments)))
+        self.attributes.append(attributes)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +23,9 @@ LAUNCH_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.POINTER(ctypes.c_void_p),
     ctypes.c_void_p,
+)
+CONFIGURED_LAUNCH_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
 )
 CONTEXT_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
 
@@ -131,11 +135,21 @@ class Driver:
     def __post_init__(self) -> None:
         self._launch = LAUNCH_TYPE(self._record)
         self._context = CONTEXT_TYPE(self._give_context)
+        self._launch_with_configuration = CONFIGURED_LAUNCH_TYPE(self._record_configured)
+        self.configured: list[tuple[Any, ...]] = []
 
     def _record(self, function: Any, *rest: Any) -> int:
         *numbers, stream, pointers, extra = rest
         raw = [ctypes.string_at(pointers[index], 8) for index in range(self.argument_count)]
         self.calls.append((function, tuple(numbers), stream, raw, extra))
+        return self.result
+
+    def _record_configured(self, configuration: int, function: Any, pointers: Any, extra: Any) -> int:
+        """What `cuLaunchKernelEx` gets: `CUlaunchConfig` and its attributes."""
+        *numbers, stream, attributes, count = struct.unpack("<7I4xQQI", ctypes.string_at(configuration, 52))
+        read = [struct.unpack("<I4xQ", ctypes.string_at(attributes + 72 * index, 16)) for index in range(count)]
+        raw = [ctypes.string_at(pointers[index], 8) for index in range(self.argument_count)]
+        self.configured.append((function, tuple(numbers), stream, read, raw, extra))
         return self.result
 
     def _give_context(self, slot: Any) -> int:
@@ -145,6 +159,10 @@ class Driver:
     @property
     def launch_address(self) -> int:
         return ctypes.cast(self._launch, ctypes.c_void_p).value or 0
+
+    @property
+    def launch_with_configuration_address(self) -> int:
+        return ctypes.cast(self._launch_with_configuration, ctypes.c_void_p).value or 0
 
     @property
     def context_address(self) -> int:

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import pytest
 
 import glueball
 import glueball.language as gl
-from glueball.runtime import cache, compiler
+from glueball.runtime import cache, cache_upkeep, compiler
 from glueball.runtime.cache import DiskCache
 from glueball.runtime.compiler import CompilationRequest
 from glueball.runtime.machine_code import MachineCode, assembler
@@ -199,7 +200,7 @@ def test_values_without_a_lasting_text_are_not_cached_on_disk(tmp_path: Path) ->
 
 
 def entry_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != cache_upkeep.STAMP)
 
 
 def stored(folder: Path) -> DiskCache:
@@ -248,6 +249,17 @@ def _flip(entry: Path) -> None:
     path.write_bytes(b"\xff" + path.read_bytes()[1:])
 
 
+def _folder_for_payload(entry: Path) -> None:
+    path = next(entry.glob("*.binary"))
+    path.unlink()
+    (path / "inner").mkdir(parents=True)
+
+
+def _pipe_for_entry(entry: Path) -> None:
+    shutil.rmtree(entry)
+    os.mkfifo(entry)
+
+
 def _move_away(entry: Path) -> None:
     entry.rename(entry.with_name("elsewhere"))
     entry.symlink_to(entry.with_name("elsewhere"))
@@ -270,8 +282,11 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "a link as metadata": _replace_by(lambda path: path.symlink_to("/etc/passwd")),
     "a pipe as metadata": _replace_by(os.mkfifo),
     "a folder as metadata": _replace_by(lambda path: path.mkdir()),
+    "a full folder as metadata": _replace_by(lambda path: (path / "inner").mkdir(parents=True)),
     "a file anyone may write": lambda entry: next(entry.glob("*.binary")).chmod(0o666),
     "a link as entry": _move_away,
+    "a pipe as entry": _pipe_for_entry,
+    "a folder as payload": _folder_for_payload,
 }  # fmt: skip
 
 
@@ -286,20 +301,22 @@ def test_damaged_entries_are_misses_and_are_rebuilt(
     assert disk.load(KEY) is None
     disk.store(KEY, VALUES, PAYLOADS)
     assert len(caplog.records) <= 1
-    if what != "a folder as metadata":
-        found = disk.load(KEY)
-        assert found is not None
-        assert found.payloads == PAYLOADS
+    found = disk.load(KEY)
+    assert found is not None
+    assert found.payloads == PAYLOADS
 
 
 def test_entry_with_sound_files_and_senseless_values_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path))
-    code = MachineCode("text", b"code", 8, None, 16)
+    code = MachineCode("text", b"code", 8, None, 16, 4)
     code.store(KEY)
     assert MachineCode.load(KEY) == code
-    cache.disk_cache().store(KEY, {**VALUES, "registers": "many"}, PAYLOADS)
+    values = {**VALUES, "warps": 4, "global_scratch_bytes": 0}
+    cache.disk_cache().store(KEY, values, PAYLOADS)
+    assert MachineCode.load(KEY) is not None
+    cache.disk_cache().store(KEY, {**values, "registers": "many"}, PAYLOADS)
     assert MachineCode.load(KEY) is None
-    cache.disk_cache().store(KEY, VALUES, {"binary": b""})
+    cache.disk_cache().store(KEY, values, {"binary": b""})
     assert MachineCode.load(KEY) is None
 
 
@@ -327,10 +344,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 def test_folder_deleted_midway(tmp_path: Path) -> None:
     disk = stored(tmp_path / "cache")
-    for path in entry_files(tmp_path):
-        path.unlink()
-    (tmp_path / "cache" / KEY).rmdir()
-    (tmp_path / "cache").rmdir()
+    shutil.rmtree(tmp_path / "cache")
     assert disk.load(KEY) is None
     disk.store(KEY, VALUES, PAYLOADS)
     assert disk.load(KEY) is not None

@@ -137,11 +137,15 @@ def test_threads_launch_the_same_kernel(torch: Any, made: list[Any], shared_stre
     put[(1,)](outputs[0], 0, 0)
     torch.cuda.synchronize()
     failures: list[BaseException] = []
+    first = threading.Barrier(2)
 
     def work(number: int) -> None:
         try:
             with torch.cuda.stream(streams[number]):
-                for index in range(count):
+                # A thread's first launch finds no current context and so makes the variant anew, with its own graph.
+                put[(1,)](outputs[number], 0, number)
+                first.wait(60)
+                for index in range(1, count):
                     put[(1,)](outputs[number], index, index + number)
         except BaseException as error:
             failures.append(error)

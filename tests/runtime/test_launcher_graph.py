@@ -141,7 +141,7 @@ def test_another_stream_is_launched_on_directly() -> None:
     assert runtime.driver.calls[-1][2] == 0x52
     assert runtime.counts() == (GRAPH_AFTER + 1, 1, 1)
     runtime.stream = HOME
-    assert runtime.hits(7)
+    assert runtime.hits(9)
     assert runtime.counts() == (GRAPH_AFTER + 1, 2, 2)
 
 
@@ -153,7 +153,7 @@ def test_a_stream_being_captured_is_launched_on_directly(capture: tuple[int, int
     assert runtime.hits(7)
     assert runtime.counts() == (GRAPH_AFTER + 1, 1, 1)
     runtime.graphs.capture = (0, 0)
-    assert runtime.hits(7)
+    assert runtime.hits(9)
     assert runtime.counts() == (GRAPH_AFTER + 1, 2, 2)
 
 
@@ -171,6 +171,7 @@ def test_no_graph_is_made_while_the_stream_is_being_captured() -> None:
 def test_a_graph_in_use_by_another_thread_is_left_alone() -> None:
     runtime = Repeated().warm(7)
     runtime.graphs.running = threading.Event()
+    runtime.graphs.started.clear()
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(runtime.launch(7)))
     thread.start()
@@ -180,8 +181,25 @@ def test_a_graph_in_use_by_another_thread_is_left_alone() -> None:
     runtime.graphs.running.set()
     thread.join(10)
     assert results == runtime.kernels
-    assert runtime.hits(7)
+    assert runtime.hits(9)
     assert runtime.counts() == (GRAPH_AFTER + 1, 2, 2)
+
+
+def test_a_launch_as_the_one_before_needs_no_update() -> None:
+    runtime = Repeated([("a", KeyFlag.NORMAL), ("b", KeyFlag.NORMAL)])
+    runtime.graphs.argument_count = 2
+    runtime.warm(7, 9)
+    seen = []
+    for arguments in ((7, 9), (7, 9), (7, 11), (7, 11), (5, 11), (7, 9), (7, 9)):
+        assert runtime.hits(*arguments)
+        seen.append(len(runtime.graphs.updates))
+    assert seen == [1, 1, 2, 2, 3, 4, 4]
+    other_grid = runtime.table.launcher((2, 3, 5))
+    for _ in range(2):
+        other_grid(7, 9)
+    assert len(runtime.graphs.updates) == 5
+    assert runtime.graphs.updates[-1][3][:3] == (2, 3, 5)
+    assert len(runtime.graphs.launches) == 9
 
 
 def test_a_refused_update_turns_the_graph_off() -> None:
@@ -203,9 +221,9 @@ def test_a_failed_launch_is_reported_and_the_graph_stays() -> None:
 
     runtime = Repeated(launch_failed=failed).warm(7)
     runtime.graphs.launch_result = 719
-    for _ in range(2):
+    for argument in (7, 9):
         with pytest.raises(DriverError, match="code 719"):
-            runtime.launch(7)
+            runtime.launch(argument)
     runtime.graphs.launch_result = 0
     assert runtime.hits(7)
     assert runtime.counts() == (GRAPH_AFTER, 3, 3)
@@ -225,7 +243,8 @@ def test_what_making_a_graph_raises_reaches_the_caller_once() -> None:
     def make() -> LaunchGraph | None:
         raise KeyboardInterrupt
 
-    runtime = Repeated(graph=GraphSource(Graphs().source.functions, make)).warm(7)
+    graphs = Graphs()
+    runtime = Repeated(graph=GraphSource(graphs.source.functions, make)).warm(7)
     with pytest.raises(KeyboardInterrupt):
         runtime.launch(7)
     assert runtime.hits(7)
@@ -266,6 +285,7 @@ def test_a_graph_goes_with_its_variant(how: str) -> None:
 def test_a_graph_outlives_the_launch_that_is_under_way() -> None:
     runtime = Repeated().warm(7)
     runtime.graphs.running = threading.Event()
+    runtime.graphs.started.clear()
     thread = threading.Thread(target=runtime.launch, args=(7,))
     thread.start()
     assert runtime.graphs.started.wait(10)
@@ -319,7 +339,7 @@ def test_threads_share_a_graph() -> None:
     def work(seed: int) -> None:
         try:
             for step in range(400):
-                assert isinstance(runtime.launch(3 + 2 * seed), (Kernel, str))
+                assert isinstance(runtime.launch(3 + 2 * (seed + 4 * step)), (Kernel, str))
                 if step % 97 == 0 and seed == 0:
                     runtime.table.clear()
         except BaseException as error:
@@ -328,5 +348,5 @@ def test_threads_share_a_graph() -> None:
     in_switching_threads(work)
     assert failures == []
     plain, updates, launches = runtime.counts()
-    assert updates == launches > 0
+    assert updates == launches > 0, "no two launches are alike"
     assert plain + launches + len(runtime.misses) - 1 == GRAPH_AFTER + 1600

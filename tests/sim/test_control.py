@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 import pytest
 
 from glueball.errors import DeadlockError, SimulationError, TargetError, UninitializedReadError
 from glueball.sim import run
-from glueball.sim.scheduler import SCHEDULES, Context, Pause, run_contexts
+from glueball.sim.scheduler import MOST_AT_ONCE, SCHEDULES, Context, Pause, Scheduler, Wait, run_contexts
 from glueball.targets import TARGETS
 from tests.sim.kernels import Kernel
 
@@ -252,6 +254,34 @@ def test_all_waiting_is_a_deadlock(schedule: str) -> None:
     with pytest.raises(DeadlockError, match="waits"):
         run_contexts(contexts(log, waits), schedule, np.random.default_rng(0))
     assert log == ["c"]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_work_takes_effect_before_too_many_contexts_are_under_way(schedule: str) -> None:
+    scheduler = Scheduler(schedule, np.random.default_rng(0))
+    under_way: list[int] = []
+    most = 0
+
+    class Work:
+        done = False
+
+        def land(self) -> bool:
+            self.done = True
+            return True
+
+    def start(number: int) -> Generator[Wait, None, None]:
+        nonlocal most
+        under_way.append(number)
+        most = max(most, len(under_way))
+        work = Work()
+        scheduler.later(work)
+        yield lambda: work.done
+        under_way.remove(number)
+
+    scheduler.run(Context(f"{number}", lambda number=number: start(number)) for number in range(100))  # type: ignore[misc]
+    assert not under_way
+    assert most == {"in_order": 1, "late": MOST_AT_ONCE}.get(schedule, most)
+    assert most <= MOST_AT_ONCE
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

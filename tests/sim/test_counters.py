@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +9,8 @@ from hypothesis import strategies as st
 
 from glueball.sim.counters import Counts, count_global, count_shared
 from glueball.sim.masks import Array, Mask
+from tests.layouts.shared_accesses import count as count_access
+from tests.layouts.shared_accesses import measured_loads
 from tests.sim.kernels import Kernel
 
 CTAS, WARPS = 2, 3
@@ -25,19 +25,13 @@ def brute_global(addresses: Array, mask: Array, width: int) -> Counts:
     return counts
 
 
-def brute_shared(offsets: Array, mask: Array, width: int, banks: int) -> Counts:
+def brute_shared(offsets: Array, mask: Array, width: int, banks: int, load: bool) -> Counts:
     counts = Counts()
     lanes = offsets.shape[2]
-    together = min(lanes, banks * 4 // max(4, width))
     for row, active in zip(offsets.reshape(-1, lanes), mask.reshape(-1, lanes), strict=True):
-        if active.any():
-            counts.requests += 1
-        for first in range(0, lanes, together):
-            members = [lane for lane in range(first, first + together) if active[lane]]
-            words = {(int(row[lane]) + byte) // 4 for lane in members for byte in range(width)}
-            if words:
-                counts.wavefronts += max(Counter(word % banks for word in words).values())
-                counts.ideal_wavefronts += 1
+        starts = [int(offset) if takes_part else None for offset, takes_part in zip(row, active, strict=True)]
+        wavefronts, ideal = count_access(starts, width, banks, load=load)
+        counts.add(Counts(requests=int(active.any()), wavefronts=wavefronts, ideal_wavefronts=ideal))
     return counts
 
 
@@ -51,10 +45,12 @@ def accesses(draw: st.DrawFn, shared: bool) -> tuple[Array, Mask, int, int]:
     extents = [draw(st.booleans()) for _ in full]
     shape = tuple(extent if own else 1 for extent, own in zip(full, extents, strict=True))
     reach = draw(st.sampled_from([4, 64, 1000]))
-    pattern = draw(st.sampled_from(["random", "sorted", "strided"]))
+    pattern = draw(st.sampled_from(["random", "sorted", "strided", "alike"]))
     words = random.integers(0, reach, shape)
     if pattern == "sorted":
         words = np.sort(words, axis=2)
+    if pattern == "alike" and shape[2] > 1:
+        words = words[:, :, np.arange(lanes) & ~draw(st.sampled_from([1, 2, 3, 4]))]
     if pattern == "strided":
         words = words[:, :, :1] + np.arange(shape[2]) * draw(st.integers(0, 33))
     if shared:
@@ -83,14 +79,29 @@ def test_sectors_by_brute_force(access: tuple[Array, Mask, int, int]) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(accesses(shared=True), st.sampled_from([32, 64]))
-def test_wavefronts_by_brute_force(access: tuple[Array, Mask, int, int], banks: int) -> None:
+@given(accesses(shared=True), st.sampled_from([32, 64]), st.booleans())
+def test_wavefronts_by_brute_force(access: tuple[Array, Mask, int, int], banks: int, load: bool) -> None:
     offsets, mask, width, lanes = access
     full = (CTAS, WARPS, lanes)
     expected = brute_shared(
-        np.broadcast_to(offsets, full), np.broadcast_to(True if mask is None else mask, full), width, banks
+        np.broadcast_to(offsets, full), np.broadcast_to(True if mask is None else mask, full), width, banks, load
     )
-    assert count_shared(offsets, mask, width, banks, CTAS) == expected
+    assert count_shared(offsets, mask, width, banks, CTAS, load=load) == expected
+
+
+def test_wavefronts_of_loads_are_those_of_the_hardware() -> None:
+    for width, starts, measured in measured_loads():
+        offsets = np.array(starts).reshape(1, 1, 32)
+        assert count_shared(offsets, None, width, 32, 1, load=True).wavefronts == measured, (width, starts)
+
+
+def test_warps_in_which_all_lanes_take_part_load_in_fewer_wavefronts() -> None:
+    offsets = np.broadcast_to((np.arange(32) >> 1) * 16, (1, 2, 32))
+    mask = np.ones((1, 2, 32), bool)
+    assert count_shared(offsets, mask, 16, 32, 1, load=True) == Counts(2, wavefronts=4, ideal_wavefronts=4)
+    mask[0, 1, 0] = False
+    assert count_shared(offsets, mask, 16, 32, 1, load=True) == Counts(2, wavefronts=5, ideal_wavefronts=5)
+    assert count_shared(offsets, mask, 16, 32, 1) == Counts(2, wavefronts=8, ideal_wavefronts=8)
 
 
 @pytest.mark.parametrize(("per_thread", "sectors"), [(1, 4), (2, 8), (4, 16), (8, 32), (16, 32)])

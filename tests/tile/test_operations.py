@@ -45,6 +45,9 @@ SCRATCH_READS = {"scratch_gather", "scratch_read"}
 SCRATCH_WRITES = {"scratch_count", "scratch_write"}
 ATOMIC_READS = {"atomic_change", "atomic_compare_exchange", "atomic_load", "atomic_poll"}
 ATOMIC_WRITES = {"atomic_change", "atomic_compare_exchange", "atomic_store"}
+ASYNCHRONOUS_LOADS = {"async_copy", "bulk_load"}
+ON_WORDS = {f"mbarrier_{name}" for name in ("arrive", "copy_arrive", "expect", "init", "invalidate", "wait")}
+UNITS_READ = {"bulk_store", "warpgroup_mma"}
 
 
 def test_effects():
@@ -53,12 +56,17 @@ def test_effects():
         for field in Effects.__dataclass_fields__
     }
     assert by_effect == {
-        "reads_global": {*ATOMIC_READS, "load"},
-        "writes_global": {*ATOMIC_WRITES, "store"},
-        "reads_shared": {*SCRATCH_READS, "shared_load", "view_atomic", "view_gather", "view_load"},
-        "writes_shared": {*SCRATCH_WRITES, "shared_store", "view_atomic", "view_scatter", "view_store"},
-        "synchronises": {"barrier"},
-    }
+        "reads_global": {*ATOMIC_READS, *ASYNCHRONOUS_LOADS, "load"},
+        "writes_global": {*ATOMIC_WRITES, "bulk_store", "store"},
+        "reads_shared": {
+            *SCRATCH_READS, *ON_WORDS, *UNITS_READ, "shared_load", "view_atomic", "view_gather", "view_load",
+        },
+        "writes_shared": {
+            *SCRATCH_WRITES, *ON_WORDS, *ASYNCHRONOUS_LOADS, "async_store", "make_descriptor", "shared_store",
+            "view_atomic", "view_scatter", "view_store",
+        },
+        "synchronises": {"barrier", "cluster_barrier", "grid_launch_dependents", "grid_wait", "warp_specialize"},
+    }  # fmt: skip
 
 
 def apply(opcode, element, result, *arrays, **attributes):

@@ -9,8 +9,8 @@ from glueball.tile.types import float32, int32, shared_memory_descriptor_type
 from tests.tile.programs import Program, choose, copy_2d, sum_blocks, vector_add
 
 BLOCKED = (
-    "#blocked = BlockedLayout(size_per_thread=(1,), threads_per_warp=(32,), warps_per_cta=(4,), order=(0,), "
-    "cga_layout=())\n"
+    "#blocked = BlockedLayout(size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[4], order=[0], "
+    "cga_layout=[])\n"
 )
 
 STRAIGHT_LINE = """

@@ -245,7 +245,10 @@ def test_register_permutations_stay_within_registers():
     [
         (BlockedLayout([1], [32], [2], [0]), "it is made for 2 warps, but kernel `wrong` has 4"),
         (BlockedLayout([1], [64], [4], [0]), "it is made for 64 lanes per warp, but sm_90a has 32"),
-        (BlockedLayout([1], [32], [4], [0], [[1]]), "it is made for 2 CTAs, but kernel `wrong` has 1"),
+        (
+            BlockedLayout([1], [32], [4], [0], [[1]]),
+            "Layout has 2 CTAs per CGA, but the context requires 1 CTAs per CGA",
+        ),
     ],
 )
 def test_layouts_fit_the_threads(layout, message):

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import glueball
 from glueball import knobs
+from glueball.cli.runtime_commands import COMMANDS
 from glueball.errors import GlueballError, LayoutError
 from glueball.targets import TARGETS
 
@@ -182,3 +183,38 @@ def doctor() -> None:
     from glueball.cli.doctor import examine, print_findings
 
     print_findings(examine(), Console())
+
+
+@commands.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--schedule", type=click.Choice(knobs.SCHEDULES), default="in_order", show_default=True, help=(
+    "The order in which blocks run: one after the other, mixed, or as late as can be."
+))  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random schedule.")
+@click.option("--launches", type=click.IntRange(min=1), metavar="N", help=(
+    "Simulate the first N launches of each kernel; later ones run tile by tile, which is faster and sees less."
+))  # fmt: skip
+@click.option("--stop", is_flag=True, help="End the program at the first fault.")
+@click.option("--target", type=TARGET_NAMES, help="What is simulated; by default the GPU that is there, else sm_90a.")
+@click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def check(
+    context: click.Context, schedule: str, seed: int, launches: int | None, stop: bool, target: str | None,
+    script: Path, arguments: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Run a program on the simulator and report every fault of its kernels, each at its line.
+
+    A launch ends at its first fault, and the program goes on. The exit status is 0 for no fault, 1 for a fault or a
+    program that failed, 3 where nothing was launched or something cannot be simulated.
+    """
+    from glueball.cli import checking
+    from glueball.runtime.devices import default_target
+
+    settings = checking.Settings(schedule, seed, launches, stop, target)
+    found = checking.check(script, arguments, settings)
+    click.echo(checking.report(found, script, target or default_target().name))
+    context.exit(found.status)
+
+
+for command in COMMANDS:
+    commands.add_command(command)

@@ -10,6 +10,7 @@ import platform
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,9 @@ import glueball
 from glueball import knobs
 from glueball.drivers.cuda import cuda_available, cuda_driver
 from glueball.runtime.cache import disk_cache
+from glueball.runtime.cache_upkeep import survey
 from glueball.runtime.devices import device_target
-from glueball.targets import TARGETS
+from glueball.targets import TARGETS, target_named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,21 +123,37 @@ def _extras() -> Iterator[Finding]:
 
 
 def _cache() -> Finding:
+    gives, command = "compiled kernels are kept", "GLUEBALL_CACHE_DIR=FOLDER"
     try:
         folder = disk_cache().folder
-        sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+        entries = survey(folder)
+        _check_writable(folder)
     except (OSError, ValueError) as error:
-        return Finding("cache", False, str(error), "compiled kernels are kept", "GLUEBALL_CACHE_DIR=FOLDER")
-    kernels = sum(1 for _ in folder.glob("*/metadata.json"))
-    return Finding("cache", True, f"{folder}: {kernels} kernels, {sum(sizes) / 1e6:.1f} MB")
+        return Finding("cache", False, str(error), gives, command)
+    size = sum(entry.bytes for entry in entries) / 1e6
+    return Finding("cache", True, f"{folder}: {len(entries)} kernels, {size:.1f} MB")
+
+
+def _check_writable(folder: Path) -> None:
+    """Raises `OSError` unless files can be made in a folder, or in the one in which it would be made."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise OSError(f"{folder} cannot be written: {error.strerror or error}") from None
 
 
 def _settings() -> Iterator[Finding]:
     for knob in knobs.KNOBS:
         try:
             value = knob.read()
+            if knob is knobs.TARGET and value is not None:
+                target_named(str(value))
         except ValueError as error:
-            yield Finding(knob.variable, False, str(error), knob.effect)
+            text = str(error)
+            named = text if knob.variable in text else f"{knob.variable}={value}: {text}"
+            yield Finding(knob.variable, False, named, knob.effect)
             continue
         if value != knob.default:
             yield Finding(knob.variable, True, f"{value}: {knob.effect}")

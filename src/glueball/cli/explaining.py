@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import re
-import runpy
-import sys
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 
 import glueball.language as gl
+from glueball.cli.programs import Launch, first_launch, kernel_of, load
 from glueball.errors import GlueballError
 from glueball.explain import ArrayDescription, Report, explain
 from glueball.runtime.jit import JITFunction
@@ -24,26 +19,8 @@ from glueball.runtime.parameters import parse_type
 from glueball.runtime.specialization import ArgumentSpec
 from glueball.tile.types import dtype
 
-MODULE_NAME = "__explained__"
 DESCRIBED_ARRAY = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
 DESCRIBED_TYPE = re.compile(r"(\*?[\w.]+)(?::(\d+))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A launch that was asked for: its kernel, grid, and arguments by parameter or option."""
-
-    kernel: JITFunction
-    grid: Any
-    arguments: dict[str, Any]
-
-
-class FirstLaunch(BaseException):
-    """Leaves the user's program at the launch that is to be explained; no `except Exception` catches it."""
-
-    def __init__(self, launch: Launch) -> None:
-        super().__init__(launch)
-        self.launch = launch
 
 
 def explained(
@@ -54,11 +31,11 @@ def explained(
         raise click.UsageError(f"there is no file {path}")
     kernel, namespace = None, {}
     if given:
-        namespace = vars(_load(path))
-        kernel = _kernel_of(namespace, name, path)
+        namespace = vars(load(path))
+        kernel = kernel_of(namespace, name, path)
     arguments = {} if kernel is None else _read_arguments(kernel, given, namespace)
     if kernel is None or not _complete(kernel, arguments):
-        launch = _first_launch(path, name)
+        launch = first_launch(path, name)
         arguments = {**launch.arguments, **arguments}
     else:
         launch = Launch(kernel, None, {})
@@ -69,97 +46,6 @@ def explained(
         return explain(launch.kernel, (), arguments, target=target, grid=extents)
     except (GlueballError, TypeError, ValueError, OverflowError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _load(path: Path) -> ModuleType:
-    """The file as a module that is not the main one."""
-    specification = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    if specification is None or specification.loader is None:
-        raise click.UsageError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[MODULE_NAME] = module
-    try:
-        with _as_program(path):
-            specification.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise _failed(path, error) from error
-    finally:
-        del sys.modules[MODULE_NAME]
-    return module
-
-
-def _first_launch(path: Path, name: str) -> Launch:
-    """Runs a file as a program up to the first launch of a kernel; launches of others happen."""
-    launched: dict[str, JITFunction] = {}
-    original = JITFunction._launch
-
-    def launch(function: JITFunction, grid: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        launched[function.__name__] = function
-        if function.__name__ == name and _is_from(function, path):
-            options = {key: value for key, value in keywords.items() if key not in function.rules}
-            raise FirstLaunch(Launch(function, grid, {**function.bind(arguments, keywords), **options}))
-        return original(function, grid, arguments, keywords)
-
-    namespace: dict[str, Any] = {}
-    with _as_program(path), _replaced(JITFunction, "_launch", launch):
-        try:
-            namespace = runpy.run_path(str(path), run_name="__main__")
-        except FirstLaunch as found:
-            return found.launch
-        except SystemExit as error:
-            if error.code not in (None, 0):
-                raise _failed(path, error) from error
-        except Exception as error:
-            raise _failed(path, error) from error
-    kernel = namespace.get(name)
-    if not isinstance(kernel, JITFunction) and namespace:
-        _kernel_of(namespace, name, path)
-    others = f"; it launched {', '.join(sorted(launched))}" if launched else ""
-    wanted = f", such as {_usage(kernel)}" if isinstance(kernel, JITFunction) else ""
-    raise click.UsageError(f"{path} ran to its end without launching {name}{others}. Give the arguments{wanted}")
-
-
-def _usage(kernel: JITFunction) -> str:
-    return " ".join(f"--arg {name}=..." for name in kernel.rules)
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Gives an attribute another value inside the block."""
-    former = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, former)
-
-
-@contextlib.contextmanager
-def _as_program(path: Path) -> Iterator[None]:
-    """What Python sets up for a program: its folder to import from, and its name as the only argument."""
-    folder = str(path.resolve().parent)
-    with _replaced(sys, "path", [folder, *sys.path]), _replaced(sys, "argv", [str(path)]):
-        yield
-
-
-def _is_from(function: JITFunction, path: Path) -> bool:
-    return Path(function.fn.__code__.co_filename).resolve() == path.resolve()
-
-
-def _kernel_of(namespace: Mapping[str, Any], name: str, path: Path) -> JITFunction:
-    found = namespace.get(name)
-    if isinstance(found, JITFunction):
-        return found
-    kernels = sorted(key for key, value in namespace.items() if isinstance(value, JITFunction))
-    have = f"; it has {', '.join(kernels)}" if kernels else "; it has no function decorated with @glueball.jit"
-    raise click.UsageError(f"{path} has no kernel {name}{have}")
-
-
-def _failed(path: Path, error: BaseException) -> click.ClickException:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
-    where = f" at line {own[-1].lineno}" if own else ""
-    return click.ClickException(f"{path} failed{where}: {type(error).__name__}: {error}")
 
 
 def _complete(kernel: JITFunction, arguments: Mapping[str, Any]) -> bool:

@@ -8,15 +8,21 @@ import re
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from glueball.errors import CodeGenerationError
+from glueball.errors import AssemblerError, CodeGenerationError, PerformanceWarning
 from glueball.targets import Target
 
 _REGISTERS = re.compile(r"[Uu]sed (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
+_SERIALIZED = re.compile(r"(wgmma\S* instructions are serialized [^\n]*)")
+_SERIALIZED_ADVICE = (
+    "the assembler waits for every matrix instruction by itself: use accumulators only once warpgroup_mma_wait has "
+    "given them back"
+)
 _EXTRA = "install the `nvidia` extra (pip install 'glueball[nvidia]')"
 
 Linker = Callable[[str, Target], tuple[bytes, str]]
@@ -37,8 +43,9 @@ class Binary:
 def assemble(assembly: str, target: Target, *, linker: Linker | None = None, ptxas: str | Path | None = None) -> Binary:
     """Machine code of a kernel.
 
-    PTX goes through nvJitLink, unless a `linker` or the path of a `ptxas` is given.
-    Errors: `CodeGenerationError` with the assembler's log, or with what is missing.
+    PTX goes through nvJitLink, unless a `linker` or the path of a `ptxas` is given. A `PerformanceWarning` where the
+    assembler says that it serialises matrix products.
+    Errors: `AssemblerError` with the assembler's log, `CodeGenerationError` with what is missing.
     """
     if not target.supports("nvidia"):
         raise CodeGenerationError(
@@ -47,6 +54,8 @@ def assemble(assembly: str, target: Target, *, linker: Linker | None = None, ptx
     if linker is None:
         linker = functools.partial(_by_ptxas, str(ptxas)) if ptxas is not None else _by_nvjitlink
     data, log = linker(assembly, target)
+    for line in _SERIALIZED.findall(log):
+        warnings.warn(f"{line.strip()}; {_SERIALIZED_ADVICE}", PerformanceWarning, stacklevel=2)
     return Binary(data, "cubin", _first(_REGISTERS, log), _first(_SPILLS, log), log)
 
 
@@ -89,7 +98,7 @@ def _by_nvjitlink(assembly: str, target: Target) -> tuple[bytes, str]:
     except nvjitlink.nvJitLinkError as error:
         log = bytearray(nvjitlink.get_error_log_size(handle))
         nvjitlink.get_error_log(handle, log)
-        raise CodeGenerationError(f"nvJitLink refused the PTX for {target.name}: {error}\n{_text(log)}") from error
+        raise AssemblerError(f"nvJitLink refused the PTX for {target.name}: {error}\n{_text(log)}") from error
     finally:
         nvjitlink.destroy(handle)
     return bytes(data), _text(log)
@@ -108,5 +117,5 @@ def _by_ptxas(program: str, assembly: str, target: Target) -> tuple[bytes, str]:
         command = [program, f"-arch={target.name}", "-O3", "-lineinfo", "-v", str(source), "-o", str(result)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise CodeGenerationError(f"{program} refused the PTX for {target.name}:\n{done.stderr}")
+            raise AssemblerError(f"{program} refused the PTX for {target.name}:\n{done.stderr}")
         return result.read_bytes(), done.stdout + done.stderr

@@ -41,6 +41,11 @@ class Metadata:
             self.nodes.append(f"{name} = {text}")
         return name
 
+    def loop(self, hint: str) -> str:
+        """A new node for one loop, with a hint such as `llvm.loop.unroll.disable`: LLVM tells loops by their nodes."""
+        hints = self.add(f'!{{!"{hint}"}}')
+        return self.add(f"distinct !{{!{len(self.nodes)}, {hints}}}")
+
 
 class DebugInformation:
     """The compile unit, one subprogram per author's function, and a location per source span and call chain.

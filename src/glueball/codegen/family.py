@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from glueball.codegen.debug import Metadata
 from glueball.codegen.literals import symbol_of
+from glueball.codegen.partitions import register_limit
 from glueball.errors import TargetError
 from glueball.targets import Target
+from glueball.thread.control import launched_warps
 from glueball.thread.ir import Function, SharedAllocation
 
 ARENA_ALIGNMENT = 1024
@@ -21,6 +23,7 @@ class Family:
 
     `assembly_kind` names LLVM's output, `emission` how lines are told, `level` LLVM's level of code generation: PTX is
     optimised by its assembler (level 3 takes eight times as long for the same machine code), AMD's code by LLVM alone.
+    `carries_words` says that a loop's narrow registers are better carried as words of 32 bits.
     """
 
     triple: str
@@ -28,6 +31,7 @@ class Family:
     assembly_kind: str
     emission: str
     level: int
+    carries_words: bool = False
 
     def version(self, target: Target) -> int:
         """The least version of the assembly language that knows the target; 0 where it has no versions."""
@@ -74,8 +78,11 @@ class _Nvidia(Family):
         return f"+ptx{version}"
 
     def attributes(self, function: Function) -> Iterator[str]:
-        yield f'"nvvm.reqntid"="{function.num_warps * function.target.lanes}"'
-        if (limit := function.options.get("maxnreg")) is not None:
+        yield f'"nvvm.reqntid"="{launched_warps(function) * function.target.lanes}"'
+        if function.num_ctas > 1:
+            yield f'"nvvm.cluster_dim"="{function.num_ctas},1,1"'
+        limit = register_limit(function) or function.options.get("maxnreg")
+        if limit is not None:
             yield f'"nvvm.maxnreg"="{int(limit)}"'
 
     def shared_globals(self, function: Function) -> Iterator[str]:
@@ -124,7 +131,7 @@ class _Amd(Family):
 
 
 _FAMILIES: dict[str, Family] = {
-    "nvidia": _Nvidia("nvptx64-nvidia-cuda", "ptx_kernel", "ptx", "DebugDirectivesOnly", level=0),
+    "nvidia": _Nvidia("nvptx64-nvidia-cuda", "ptx_kernel", "ptx", "DebugDirectivesOnly", level=0, carries_words=True),
     "amd": _Amd("amdgcn-amd-amdhsa", "amdgpu_kernel", "amdgcn", "LineTablesOnly", level=1),
 }
 

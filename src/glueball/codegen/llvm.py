@@ -14,6 +14,9 @@ from glueball.codegen.family import family_of
 from glueball.errors import CodeGenerationError
 from glueball.targets import Target
 
+COALESCING_LEVEL = 1
+"""Below it LLVM copies registers from name to name; NVIDIA's assembler takes copies of accumulators for uses of them,
+and lets no product overlap another one then."""
 DRIVER_FUNCTIONS = ("vprintf", "__assertfail")
 """What the driver of an NVIDIA GPU adds to every program."""
 
@@ -61,7 +64,9 @@ def compile_module(text: str, target: Target, version: int) -> str:
     except RuntimeError as error:
         raise CodeGenerationError(f"LLVM refused its input: {error}") from error
     _reject_unknown_functions(module)
-    return str(_machine(target, version, family_of(target).level).emit_assembly(module))
+    family = family_of(target)
+    level = COALESCING_LEVEL if family.assembly_kind == "ptx" and "wgmma" in text else family.level
+    return str(_machine(target, version, level).emit_assembly(module))
 
 
 def _reject_unknown_functions(module: Any) -> None:

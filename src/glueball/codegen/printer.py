@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from glueball.codegen.carried import Carried, carried_words
 from glueball.codegen.debug import DebugInformation, Metadata
 from glueball.codegen.family import family_of
 from glueball.codegen.literals import literal, symbol_of
+from glueball.codegen.partitions import Partitions
 from glueball.errors import CodeGenerationError, TargetError, render
 from glueball.location import SourceLocation
 from glueball.targets import TARGETS, Target
-from glueball.thread.ir import Function, Instruction, Record, Region, Template, Value
+from glueball.thread.control import PARTITIONS
+from glueball.thread.ir import Function, Instruction, Record, Region, Scope, Template, Value
 from glueball.thread.words import llvm_type
+
+GRID_CONSTANT_VERSION = 77
+"""The PTX version in which a kernel may take the generic address of a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,12 @@ class FunctionPrinter:
         self._block = "entry"
         self._shared_bases: dict[str, str] = {}
         self._shared_addresses: dict[tuple[str, str], str] = {}
+        self._words: dict[tuple[Value, ...], str] = {}
+        self.first_warp = 0
+        has_workers = any(instruction.record is PARTITIONS for instruction in function.body.walk())
+        self._partitions = Partitions(self, function) if has_workers else None
         self._structured: dict[str, Callable[[Instruction], bool]] = {
+            "partitions": self._specialize,
             "if": self._if,
             "for": self._for,
             "while": self._while,
@@ -64,8 +75,12 @@ class FunctionPrinter:
         for allocation in function.allocations.values():
             base = self._shared_bases[allocation.name] = self.fresh()
             self.line(family.shared_base(allocation, base))
-        if self._region(function.body) is not None:
-            self.line("ret void")
+        if self._partitions is not None:
+            self._partitions.start()
+        if self.region(function.body) is not None:
+            self._end()
+        if self._partitions is not None:
+            self._partitions.workers()
         attributes = " ".join(("nounwind", *family.attributes(function)))
         attachments = f" !dbg {self._debug.subprogram}" if self._debug else ""
         attachments += family.attachments(function, self._metadata)
@@ -90,12 +105,19 @@ class FunctionPrinter:
         )
 
     def _signature(self) -> str:
-        """The kernel's parameters; pointers become numbers on entry, as thread IR has them."""
+        """The kernel's parameters; pointers become numbers on entry, as thread IR has them.
+
+        A tensor descriptor is passed by value, and its number is where the parameter lies.
+        """
         parts = []
         for position, parameter in enumerate(self._function.parameters):
             value = parameter.value
             if value.constant is not None:
                 parts.append(f"{_parameter_type(parameter.pointee, value.type)} %p{position}")
+            elif parameter.descriptor is not None:
+                self.require_version(GRID_CONSTANT_VERSION)
+                parts.append(f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %p{position}')
+                self.line(f"{self.name(value)} = ptrtoint ptr %p{position} to i64")
             elif parameter.pointee is None:
                 parts.append(f"{llvm_type(value.type)} {self.name(value)}")
             else:
@@ -146,9 +168,9 @@ class FunctionPrinter:
         self._shared_addresses.clear()
         self._lines.append(f"{name}:")
 
-    def shared_address(self, instruction: Instruction, offset: Value) -> str:
+    def shared_address(self, instruction: Instruction, offset: Value, attribute: str = "allocation") -> str:
         """Address of a byte of an allocation, computed once per basic block."""
-        name, text = instruction.attributes["allocation"], self.name(offset)
+        name, text = instruction.attributes[attribute], self.name(offset)
         if text == "0":
             return self._shared_bases[name]
         address = self._shared_addresses.get((name, text))
@@ -156,6 +178,14 @@ class FunctionPrinter:
             address = self._shared_addresses[name, text] = self.fresh()
             self.line(self._family.shared_offset(address, self._shared_bases[name], text))
         return address
+
+    def remember(self, values: Sequence[Value], word: str) -> None:
+        """Notes that these registers are just what a word holds."""
+        self._words[tuple(values)] = word
+
+    def word_of(self, values: Sequence[Value]) -> str | None:
+        """The word that these registers, in this order, were taken out of."""
+        return self._words.get(tuple(values))
 
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language."""
@@ -168,7 +198,7 @@ class FunctionPrinter:
         if self._debug is not None:
             self._suffix = self._debug.suffix(location)
 
-    def _region(self, region: Region) -> Sequence[Value] | None:
+    def region(self, region: Region) -> Sequence[Value] | None:
         """Prints a region; gives what it yields, or None where control never reaches its end."""
         templates = self._templates
         for instruction in region.instructions:
@@ -211,37 +241,57 @@ class FunctionPrinter:
 
     # Structured control flow.
 
-    def _labels(self, *roles: str) -> list[str]:
+    def labels(self, *roles: str) -> list[str]:
+        """New names for blocks."""
         self._count += 1
         return [f"{role}.{self._count}" for role in roles]
 
-    def _jump(self, label: str) -> None:
+    def jump(self, label: str) -> None:
+        """Ends the current block."""
         self.line(f"br label %{label}")
+
+    def _repeat(self, header: str, body: Region) -> None:
+        """Back to the start of a loop, which is not unrolled where each turn waits for all warps.
+
+        Nothing moves across that wait, so turns that follow one another as text only take more registers.
+        """
+        waits = any(instruction.record.scope in (Scope.CTA, Scope.CLUSTER) for instruction in body.walk())
+        hint = f", !llvm.loop {self._metadata.loop('llvm.loop.unroll.disable')}" if waits else ""
+        self.line(f"br label %{header}{hint}")
 
     def _phi(self, name: str, kind: str, incoming: Sequence[tuple[str, str]]) -> None:
         sources = ", ".join(f"[ {text}, %{block} ]" for text, block in incoming)
         self.line(f"{name} = phi {llvm_type(kind)} {sources}")
 
-    def _bind(self, targets: Sequence[Value], sources: Sequence[Value], block: str) -> None:
+    def bind(self, targets: Sequence[Value], sources: Sequence[Value], block: str) -> None:
         """Other names for registers, in a block whose only predecessor is `block`."""
         for target, source in zip(targets, sources, strict=True):
             self._phi(self.name(target), target.type, [(self.name(source), block)])
 
     def _return(self, _: Instruction) -> bool:
-        self.line("ret void")
+        self._end()
         return False
 
+    def _end(self) -> None:
+        if self._partitions is not None:
+            self._partitions.finish()
+        self.line("ret void")
+
+    def _specialize(self, instruction: Instruction) -> bool:
+        assert self._partitions is not None
+        return self._partitions.instruction(instruction)
+
     def _if(self, instruction: Instruction) -> bool:
-        labels = self._labels("then", "else", "join")
+        labels = self.labels("then", "else", "join")
         join = labels[2]
         self.line(f"br i1 {self.name(instruction.operands[0])}, label %{labels[0]}, label %{labels[1]}")
         ends: list[tuple[Sequence[Value], str]] = []
         for label, region in zip(labels, (*instruction.regions, Region())[:2], strict=False):
             self.open_block(label)
-            yielded = self._region(region)
+            yielded = self.region(region)
             if yielded is not None:
                 ends.append((yielded, self._block))
-                self._jump(join)
+                self.jump(join)
         if not ends:
             return False
         self._at(instruction.location)
@@ -250,61 +300,59 @@ class FunctionPrinter:
             self._phi(self.name(result), result.type, [(self.name(values[index]), block) for values, block in ends])
         return True
 
-    def _carry(self, arguments: Sequence[Value], initial: Sequence[Value], region: Region, edges: list[str]) -> None:
-        """Registers carried around a loop: initial values from `edges[0]`, what the region yields from `edges[1]`."""
-        last = region.instructions[-1] if region.instructions else None
-        following = last.operands if last is not None and last.record.name == "yield" else ()
-        for index, (argument, first) in enumerate(zip(arguments, initial, strict=True)):
-            again = self.name(following[index]) if index < len(following) else "poison"
-            self._phi(self.name(argument), argument.type, [(self.name(first), edges[0]), (again, edges[1])])
-
     def _for(self, instruction: Instruction) -> bool:
         lower, upper, step, *initial = instruction.operands
         (region,) = instruction.regions
-        induction, *carried = region.arguments
-        header, body, latch, done = self._labels("for", "body", "next", "done")
+        induction, *arguments = region.arguments
+        header, body, latch, done = self.labels("for", "body", "next", "done")
         kind, index, following, inside = induction.type, self.name(induction), self.fresh(), self.fresh()
+        words = carried_words(instruction) if self._family.carries_words else ()
+        carried = Carried(self, arguments, region, words)
+        carried.enter(initial)
         before = self._block
-        self._jump(header)
+        self.jump(header)
         self.open_block(header)
         self._phi(index, kind, [(self.name(lower), before), (following, latch)])
-        self._carry(carried, initial, region, [before, latch])
+        carried.open(before, latch)
         predicate = "sgt" if instruction.attributes.get("step_negative") else "slt"
         self.line(f"{inside} = icmp {predicate} {kind} {index}, {self.name(upper)}")
         self.line(f"br i1 {inside}, label %{body}, label %{done}")
         self.open_block(body)
-        if self._region(region) is not None:
-            self._jump(latch)
+        if self.region(region) is not None:
+            carried.turn()
+            self.jump(latch)
         self._at(instruction.location)
         self.open_block(latch)
         self.line(f"{following} = add {kind} {index}, {self.name(step)}")
-        self._jump(header)
+        self._repeat(header, region)
         self.open_block(done)
-        self._bind(instruction.results, carried, header)
+        carried.leave(instruction.results, header)
         return True
 
     def _while(self, instruction: Instruction) -> bool:
         condition, body = instruction.regions
-        header, inner, latch, done = self._labels("while", "body", "next", "done")
+        header, inner, latch, done = self.labels("while", "body", "next", "done")
+        carried = Carried(self, condition.arguments, body, ())
+        carried.enter(instruction.operands)
         before = self._block
-        self._jump(header)
+        self.jump(header)
         self.open_block(header)
-        self._carry(condition.arguments, instruction.operands, body, [before, latch])
-        yielded = self._region(condition)
+        carried.open(before, latch)
+        yielded = self.region(condition)
         if yielded is None:
             raise CodeGenerationError(render("the condition of a loop never ends", instruction.location))
         proceed, *values = yielded
         decided = self._block
         self.line(f"br i1 {self.name(proceed)}, label %{inner}, label %{done}")
         self.open_block(inner)
-        self._bind(body.arguments, values, decided)
-        if self._region(body) is not None:
-            self._jump(latch)
+        self.bind(body.arguments, values, decided)
+        if self.region(body) is not None:
+            self.jump(latch)
         self._at(instruction.location)
         self.open_block(latch)
-        self._jump(header)
+        self._repeat(header, body)
         self.open_block(done)
-        self._bind(instruction.results, values, decided)
+        self.bind(instruction.results, values, decided)
         return True
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from glueball.drivers.cuda import cuda_driver
-from glueball.drivers.exchange import CUDA_DEVICE_TYPE, DLDataType, DLTensor, exchange_api
+from glueball.drivers.exchange import CUDA_DEVICE_TYPE, DLPACK_VERSION, DLDataType, exchange_api, read_capsule
 
 _NUMBERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 
@@ -39,7 +38,8 @@ class DeviceArray:
     """An array as a kernel sees it.
 
     `pointer` is the address of element 0 in bytes, `dtype` glueball's name, `strides` in elements (negative and zero
-    ones included), `device_index` 0 for host arrays. `owner` keeps the memory alive.
+    ones included), `device_index` 0 for host arrays. `owner` keeps the memory alive. `writeable` is false where the
+    array says that it must not be written.
     """
 
     pointer: int
@@ -49,6 +49,7 @@ class DeviceArray:
     device_index: int
     kind: Literal["cuda", "host"]
     owner: object
+    writeable: bool = True
 
 
 def read_array(value: Any) -> DeviceArray | None:
@@ -97,11 +98,15 @@ def stream_callable() -> Callable[[int], int] | None:
 def current_stream(device_index: int, owner: object = None) -> int:
     """The handle of the stream that the caller's framework uses on a device; 0 is the default stream.
 
-    An array's framework, where `owner` is one with DLPack's C exchange API, is asked first.
+    An array's framework, where `owner` is one with DLPack's C exchange API, is asked first; then the array itself, if
+    its `__cuda_array_interface__` names a stream.
     """
     exchange = exchange_api(type(owner))
     if exchange is not None:
         return exchange.current_stream(CUDA_DEVICE_TYPE, device_index)
+    own = (getattr(owner, "__cuda_array_interface__", None) or {}).get("stream")
+    if own is not None:
+        return int(own)
     read = stream_callable()
     return 0 if read is None else read(device_index)
 
@@ -118,6 +123,8 @@ def _read_torch(tensor: Any) -> DeviceArray:
     device = tensor.device
     if device.type not in ("cuda", "cpu"):
         raise TypeError(f"a tensor on device {str(device)!r} cannot be passed; only cuda and cpu ones can")
+    if tensor.is_neg():
+        raise TypeError("a tensor whose memory holds the negated values cannot be passed; call .resolve_neg() on it")
     pointer = tensor.data_ptr()
     if pointer == 0 and tensor.numel():
         raise TypeError("a tensor without memory, such as a fake or functional one, cannot be passed")
@@ -145,6 +152,7 @@ def _read_numpy(array: Any) -> DeviceArray:
         device_index=0,
         kind="host",
         owner=array,
+        writeable=bool(array.flags.writeable),
     )
 
 
@@ -160,10 +168,11 @@ def _read_cuda_interface(value: Any) -> DeviceArray:
         pointer=pointer,
         dtype=_dtype_name(_name_of_type_string(type_string, value)),
         shape=shape,
-        strides=_contiguous(shape) if strides is None else _element_strides(strides, int(type_string[2:])),
+        strides=contiguous_strides(shape) if strides is None else _element_strides(strides, int(type_string[2:])),
         device_index=_device_of(value, pointer),
         kind="cuda",
         owner=value,
+        writeable=not interface["data"][1],
     )
 
 
@@ -194,24 +203,37 @@ def _read_dlpack(value: Any) -> DeviceArray:
     """Reads the capsule and keeps it, so that its memory lives as long as the result; it is never marked as used."""
     device_type, device_index = (int(part) for part in value.__dlpack_device__())
     if device_type in _DLPACK_CUDA:
-        capsule = value.__dlpack__(stream=current_stream(device_index) or _DLPACK_LEGACY_STREAM)
+        capsule = _capsule(value, stream=current_stream(device_index) or _DLPACK_LEGACY_STREAM)
     elif device_type in _DLPACK_HOST:
-        capsule = value.__dlpack__()
+        capsule = _capsule(value)
     else:
         raise TypeError(f"an array on DLPack device type {device_type} cannot be passed; only CUDA and the host can")
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    get_pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    tensor, writeable = read_capsule(capsule)
     shape = tuple(tensor.shape[: tensor.dimensions])
     return DeviceArray(
         pointer=(tensor.data or 0) + tensor.byte_offset,
         dtype=_dtype_name(_name_of_dlpack(tensor.dtype)),
         shape=shape,
-        strides=tuple(tensor.strides[: tensor.dimensions]) if tensor.strides else _contiguous(shape),
+        strides=tuple(tensor.strides[: tensor.dimensions]) if tensor.strides else contiguous_strides(shape),
         device_index=device_index if device_type in _DLPACK_CUDA else 0,
         kind="cuda" if device_type in _DLPACK_CUDA else "host",
         owner=capsule,
+        writeable=writeable and not _is_immutable(value),
     )
+
+
+def _is_immutable(value: Any) -> bool:
+    """Whether an array is JAX's, whose capsules do not say that it must not be written."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def _capsule(value: Any, **stream: int) -> Any:
+    """The array's capsule: a versioned one, which can say that it is read-only, where its library makes such."""
+    try:
+        return value.__dlpack__(max_version=DLPACK_VERSION, **stream)
+    except TypeError:
+        return value.__dlpack__(**stream)
 
 
 def _name_of_dlpack(dtype: DLDataType) -> str:
@@ -239,7 +261,8 @@ def _element_strides(strides: tuple[int, ...], item_bytes: int) -> tuple[int, ..
     return tuple(stride // item_bytes for stride in strides)
 
 
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a row-major array."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):

@@ -10,19 +10,26 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from glueball.drivers.launch_attributes import LAUNCH_TYPE, LaunchFunction, launch_with_attributes
 from glueball.drivers.launch_graph import LaunchGraphs, graph_functions
 from glueball.errors import DriverError
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Dynamic shared memory in bytes that a kernel may have without asking the driver."""
 
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that a kernel may have without asking the driver."""
+
 _LOG_BYTES = 16 * 1024
 _ENTRY_POINT_VERSION = 12000
 _DEFAULT_STREAM_FLAG = 0
+_NOT_INITIALIZED = 3
+_FORK_REMEDY = "start processes with the `spawn` or `forkserver` method, or use CUDA in them only"
 
 
 class CudaError(DriverError):
@@ -79,12 +86,28 @@ class CudaDriver:
     def __init__(self, bindings: Any) -> None:
         self._bindings = bindings
         self._contexts: dict[int, Any] = {}
+        self._launch_functions: dict[tuple[tuple[int, int], ...], LaunchFunction] = {}
+        self.process_id = os.getpid()
         self.call("initialising CUDA", "cuInit", 0)
+
+    @property
+    def bindings(self) -> Any:
+        """The module whose functions are called."""
+        return self._bindings
 
     @functools.cached_property
     def launch_address(self) -> int:
         """The address of `cuLaunchKernel`."""
         return self._entry_point("cuLaunchKernel")
+
+    def launch_function(self, attributes: tuple[tuple[int, int], ...]) -> LaunchFunction:
+        """What launches with `(number, value)` attributes, called as `cuLaunchKernel` is; the driver keeps it."""
+        if not attributes:
+            return LaunchFunction(self.launch_address)
+        if attributes not in self._launch_functions:
+            address = self._entry_point("cuLaunchKernelEx")
+            self._launch_functions[attributes] = launch_with_attributes(address, attributes)
+        return self._launch_functions[attributes]
 
     @functools.cached_property
     def context_address(self) -> int:
@@ -167,9 +190,12 @@ class CudaDriver:
         finally:
             self.call(f"leaving device {device_index}", "cuCtxPopCurrent")
 
-    def load(self, binary: bytes, kernel_name: str, shared_bytes: int, device_index: int) -> LoadedKernel:
+    def load(
+        self, binary: bytes, kernel_name: str, shared_bytes: int, device_index: int, cluster: int = 1
+    ) -> LoadedKernel:
         """Loads a cubin and finds one kernel in it; `shared_bytes` is the dynamic shared memory of each launch.
 
+        `cluster` is how many blocks its clusters have.
         `CudaError` when the binary is not for the device, lacks the kernel, or asks for more shared memory than
         `max_shared_bytes`.
         """
@@ -186,6 +212,14 @@ class CudaDriver:
                         function,
                         self._function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES"),
                         shared_bytes,
+                    )
+                if cluster > PORTABLE_CLUSTER:
+                    self.call(
+                        f"giving {kernel_name} clusters of {cluster} blocks",
+                        "cuFuncSetAttribute",
+                        function,
+                        self._function_attribute("NON_PORTABLE_CLUSTER_SIZE_ALLOWED"),
+                        1,
                     )
                 counts = {
                     name: self._read_function(kernel_name, function, name)
@@ -218,6 +252,7 @@ class CudaDriver:
         block: tuple[int, int, int],
         stream: int,
         arguments: Sequence[bytes],
+        attributes: tuple[tuple[int, int], ...] = (),
     ) -> None:
         """Launches with arguments packed as the kernel's parameters are, one `bytes` each; an empty grid does nothing.
 
@@ -227,9 +262,16 @@ class CudaDriver:
             return
         buffers = [ctypes.create_string_buffer(argument, len(argument)) for argument in arguments]
         pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(ctypes.addressof(buffer) for buffer in buffers))
+        action = f"launching on grid {grid}, block {block}, {kernel.shared_bytes} bytes of dynamic shared memory"
         with self.activated(kernel.device_index):
+            if attributes:
+                launch = LAUNCH_TYPE(self.launch_function(attributes).address)
+                status = launch(kernel.function, *grid, *block, kernel.shared_bytes, stream, pointers, None)
+                if status:
+                    self.raise_error(action, status)
+                return
             self.call(
-                f"launching on grid {grid}, block {block}, {kernel.shared_bytes} bytes of dynamic shared memory",
+                action,
                 "cuLaunchKernel",
                 self._bindings.CUfunction(kernel.function),
                 *grid,
@@ -348,7 +390,17 @@ def cuda_driver() -> CudaDriver:
     found = _probe()
     if isinstance(found, str):
         raise DriverError(found)
+    if found.process_id != os.getpid():
+        raise DriverError(
+            f"this process was forked from one that uses CUDA, which does not survive a fork: {_FORK_REMEDY}"
+        )
     return found
+
+
+def forked() -> bool:
+    """Whether this process was forked from one that used CUDA through glueball, so that it has no GPU."""
+    found = _probe()
+    return not isinstance(found, str) and found.process_id != os.getpid()
 
 
 def cuda_available() -> Availability:
@@ -379,8 +431,9 @@ def open_driver(bindings: Any) -> CudaDriver | str:
     try:
         driver = CudaDriver(bindings)
         count = driver.device_count()
-    except DriverError as error:
-        return f"the CUDA driver does not start: {error}"
+    except CudaError as error:
+        remedy = f"; if the process was forked from one that uses CUDA, {_FORK_REMEDY}"
+        return f"the CUDA driver does not start: {error}{remedy if error.code == _NOT_INITIALIZED else ''}"
     except Exception as error:  # where libcuda is missing the type differs between versions of the bindings
         return f"the CUDA driver library cannot be loaded: {str(error).strip().splitlines()[0]}"
     return driver if count else "the CUDA driver finds no device"

@@ -123,10 +123,10 @@ class CudaArray:
         self._call("copying from the device", "cuMemcpyDtoH", host.ctypes.data, self.pointer, self.nbytes)
         return host
 
-    def fill_bytes(self, byte: int) -> None:
+    def fill_bytes(self, byte: int, stream: int = DEFAULT_STREAM) -> None:
         """Sets every byte of a contiguous array; does not wait."""
         self._check_whole(self.shape)
-        self._call("filling memory", "cuMemsetD8Async", self.pointer, byte, self.nbytes, DEFAULT_STREAM)
+        self._call("filling memory", "cuMemsetD8Async", self.pointer, byte, self.nbytes, stream)
 
     def copy_from(self, source: CudaArray) -> None:
         """The driver's plain copy between contiguous arrays of equal size on one device; does not wait."""
@@ -174,7 +174,7 @@ def free_bytes(device_index: int = 0, driver: CudaDriver | None = None) -> int:
 
 
 class Event:
-    """A point in the work of a device's default stream."""
+    """A point in the work of one stream of a device."""
 
     def __init__(self, device_index: int = 0, driver: CudaDriver | None = None) -> None:
         self.device_index = device_index
@@ -183,10 +183,10 @@ class Event:
             self._event = self.driver.call("making an event", "cuEventCreate", 0)
         weakref.finalize(self, _destroy, self.driver, device_index, self._event).atexit = False
 
-    def record(self) -> None:
-        """Marks the point where the work enqueued so far ends."""
+    def record(self, stream: int = DEFAULT_STREAM) -> None:
+        """Marks the point where the work enqueued on a stream so far ends."""
         with self.driver.activated(self.device_index):
-            self.driver.call("recording an event", "cuEventRecord", self._event, DEFAULT_STREAM)
+            self.driver.call("recording an event", "cuEventRecord", self._event, stream)
 
     def synchronize(self) -> None:
         """Waits until the device reaches the point."""

@@ -12,6 +12,12 @@ from dataclasses import dataclass
 CUDA_DEVICE_TYPE = 2
 """DLPack's number for CUDA devices."""
 
+READ_ONLY = 1
+"""DLPack's flag for memory that must not be written."""
+
+DLPACK_VERSION = (1, 0)
+"""The newest version of capsules that is read and made here."""
+
 _MAJOR_VERSION = 1
 _CAPSULE_NAME = b"dlpack_exchange_api"
 
@@ -34,6 +40,19 @@ class DLTensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """What a capsule named `dltensor_versioned` holds; `flags` has `READ_ONLY` where the memory must not be written."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
     )
 
 
@@ -102,3 +121,16 @@ def exchange_api(kind: type) -> ExchangeAPI | None:
             return None
         address = table.previous
     return None
+
+
+def read_capsule(capsule: object) -> tuple[DLTensor, bool]:
+    """What a DLPack capsule describes, and whether it may be written; valid while the capsule lives.
+
+    `ValueError` for what is no capsule of DLPack.
+    """
+    if _CAPSULE_IS_VALID(capsule, b"dltensor_versioned"):
+        managed = DLManagedTensorVersioned.from_address(_CAPSULE_POINTER(capsule, b"dltensor_versioned"))
+        if managed.major != DLPACK_VERSION[0]:
+            raise ValueError(f"a DLPack capsule of version {managed.major} cannot be read")
+        return managed.tensor, not managed.flags & READ_ONLY
+    return DLTensor.from_address(_CAPSULE_POINTER(capsule, b"dltensor")), True

@@ -9,17 +9,38 @@ Counts are read off the layouts in closed form; nothing is run.
 
 from __future__ import annotations
 
+from glueball.explain.cost_model import CostModel, predicted_cost
 from glueball.explain.explain import ArrayDescription, explain
-from glueball.explain.report import AccessCost, BarrierCost, ConversionCost, Report, Traffic
+from glueball.explain.report import (
+    AccessCost,
+    BarrierCost,
+    BulkCost,
+    ConversionCost,
+    Occupancy,
+    Report,
+    Ring,
+    SharedTraffic,
+    Traffic,
+    ViewCost,
+    WaitCost,
+)
 from glueball.explain.text import render
 
 __all__ = [
     "AccessCost",
     "ArrayDescription",
     "BarrierCost",
+    "BulkCost",
     "ConversionCost",
+    "CostModel",
+    "Occupancy",
     "Report",
+    "Ring",
+    "SharedTraffic",
     "Traffic",
+    "ViewCost",
+    "WaitCost",
     "explain",
+    "predicted_cost",
     "render",
 ]

@@ -114,6 +114,10 @@ class Affine:
         """The difference."""
         return self._merged(other, Number.__sub__)
 
+    def raised(self, distance: int) -> Affine:
+        """The sum with a constant."""
+        return Affine(self.base + known(distance), self.strides, self.steps, self.argument)
+
     def times(self, factor: Number) -> Affine:
         """The product with a number."""
         strides = tuple(stride * factor for stride in self.strides)
@@ -134,13 +138,22 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A tile of booleans: along dimension d it is constant in aligned runs of `runs[d]` coordinates."""
+    """A tile of booleans: along dimension d it is constant in aligned runs of `runs[d]` coordinates.
+
+    It holds where all `margins` are above zero; `None` where it is not known to be of that form.
+    """
 
     runs: tuple[int, ...]
+    margins: tuple[Affine, ...] | None = None
 
     def meet(self, other: Mask) -> Mask:
         """The runs of a combination of two masks."""
         return Mask(tuple(map(min, self.runs, other.runs)))
+
+    def both(self, other: Mask) -> Mask:
+        """Where both masks hold."""
+        margins = None if self.margins is None or other.margins is None else (*self.margins, *other.margins)
+        return Mask(self.meet(other).runs, margins)
 
 
 def compare(predicate: str, left: Affine, right: Affine) -> Mask:
@@ -149,13 +162,30 @@ def compare(predicate: str, left: Affine, right: Affine) -> Mask:
     `base + stride * c < bound` does not change while `c` runs through an aligned block, if the block covers as much as
     a power of two that divides both the bound and everything else on the left side.
     """
+    return Mask(_runs(predicate, left, right), _margins(predicate, left, right))
+
+
+def _runs(predicate: str, left: Affine, right: Affine) -> tuple[int, ...]:
     if left.is_uniform and not right.is_uniform:
         mirrored = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.get(predicate, predicate)
-        return compare(mirrored, right, left)
+        return _runs(mirrored, right, left)
     if not right.is_uniform or predicate not in ("lt", "ge"):
         pairs = zip(left.strides, right.strides, strict=True)
-        return Mask(tuple(UNBOUNDED if one.is_zero and other.is_zero else 1 for one, other in pairs))
-    return Mask(tuple(_run(left, right.base, axis) for axis in range(len(left.strides))))
+        return tuple(UNBOUNDED if one.is_zero and other.is_zero else 1 for one, other in pairs)
+    return tuple(_run(left, right.base, axis) for axis in range(len(left.strides)))
+
+
+def _margins(predicate: str, left: Affine, right: Affine) -> tuple[Affine, ...] | None:
+    match predicate:
+        case "lt":
+            return (right.minus(left),)
+        case "gt":
+            return (left.minus(right),)
+        case "le":
+            return (right.minus(left).raised(1),)
+        case "ge":
+            return (left.minus(right).raised(1),)
+    return None
 
 
 def _run(left: Affine, bound: Number, axis: int) -> int:

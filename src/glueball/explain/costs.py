@@ -1,66 +1,113 @@
-"""From tile IR to costs: the closed-form counts of every access, conversion and barrier of a kernel."""
+"""From tile IR to costs: the closed-form counts of every access, copy, conversion, barrier and wait of a kernel."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from glueball.explain.affine import ZERO, Affine, Array, Mask, Number
+from glueball.explain.access_costs import access_measure
+from glueball.explain.asynchronous_costs import (
+    BULK_COPIES,
+    VIEW_ACCESSES,
+    WAITS,
+    Scene,
+    bulk_measure,
+    view_measure,
+    wait_measure,
+)
+from glueball.explain.flight import FLIGHT, most_in_flight, rings_of
 from glueball.explain.liveness import tile_registers
-from glueball.explain.pointers import Grid, Programs, Visit, walk
-from glueball.explain.report import MASKED_NOTE, AccessCost, BarrierCost, ConversionCost, Report, Row, Traffic
-from glueball.layouts import ConversionPlan, LinearLayout, SharedRoundTrip, global_access
-from glueball.layouts.memory import SECTOR_BYTES, VECTOR_BYTES
+from glueball.explain.measure import Measure, executions_of
+from glueball.explain.occupancy import occupancy, registers_of_partitions
+from glueball.explain.pointers import Grid, Programs, Visit, Walk, Walker
+from glueball.explain.report import BarrierCost, ConversionCost, Report
+from glueball.explain.turns import TurnWalker
+from glueball.layouts import ConversionPlan, SharedRoundTrip
 from glueball.targets import Target
-from glueball.tile.ir import TileFunction
-from glueball.tile.types import TileType, distributed_type, pointer_type
+from glueball.tensor_map import TensorMap
+from glueball.tile.buffers import labels_of
+from glueball.tile.ir import Operation, TileFunction
+from glueball.tile.partitions import launched_warps, walk_with_warps
+from glueball.tile.types import TileType, distributed_type
 
-ROWS = ("load", "store", "shared_store", "shared_load", "shuffle", "permute_registers", "barrier")
+CONVERSIONS = ("shared_store", "shared_load", "shuffle", "permute_registers")
+ROWS = frozenset(
+    {"load", "store", "async_copy", "barrier", *CONVERSIONS, *BULK_COPIES, *VIEW_ACCESSES, *WAITS, *FLIGHT}
+)
+TURNING = frozenset({"async_copy", "mbarrier_wait", *BULK_COPIES})
+"""Operations of which a kernel's loops are walked turn by turn: what they are about goes round with the turns."""
 CHUNK = 1 << 18
 """Programs of a launch that are looked at at once."""
-FAR = 1 << 32
 
 
 def analyse(
-    function: TileFunction, target: Target, arguments: Mapping[str, int | None], grid: Grid | None = None
+    function: TileFunction,
+    target: Target,
+    arguments: Mapping[str, int | TensorMap | None],
+    grid: Grid | None,
+    shared_bytes: int,
+    registers: int | None,
 ) -> Report:
     """The report on a function after its passes.
 
-    `arguments` has the value of every integer argument and the address of every pointer, `None` where not known.
+    `arguments` has the value of every integer argument, the address of every pointer and the tensor map of every
+    descriptor, `None` where not known; `registers` are those of a thread by the assembler, if that was asked.
     """
-    first = Programs((np.zeros(1, np.int64),) * 3, grid)
-    found = walk(function, arguments, first, ROWS)
-    geometries = [_geometry(visit, function) for visit in found.visits]
+    labels = labels_of(each for each in function.body.walk() if each.opcode == "allocate_shared")
+    maps = {name: value for name, value in arguments.items() if isinstance(value, TensorMap)}
+    by_turns = any(operation.opcode in TURNING for operation in function.body.walk())
+    scene = Scene(target, maps, labels, function.num_ctas, dict(walk_with_warps(function)), by_turns)
+    numbers = {name: value for name, value in arguments.items() if not isinstance(value, TensorMap)}
+    kind = TurnWalker if by_turns else Walker
+    found = kind(Programs((np.zeros(1, np.int64),) * 3, grid), ROWS).function(function, numbers)
     loaded = {
         operation.attributes["allocation"]: operation.result.type
         for operation in function.body.walk()
         if operation.opcode == "shared_load"
     }
-    rows = [_row(visit, geometry, loaded) for visit, geometry in zip(found.visits, geometries, strict=True)]
-    if grid is not None:
-        totals: list[Traffic | None] = [Traffic()] * len(rows)
-        for programs in _chunks(grid):
-            visits = walk(function, arguments, programs, ROWS).visits
-            for index, (visit, geometry) in enumerate(zip(visits, geometries, strict=True)):
-                total = totals[index]
-                if geometry is not None and total is not None:
-                    part = geometry.traffic(visit, programs.count)
-                    totals[index] = None if part is None else total + part
-        rows = [_with_grid(row, total) for row, total in zip(rows, totals, strict=True)]
+    measures = {
+        operation: [(measure, list[Any]()) for measure in _measures(visits, loaded, scene)]
+        for operation, visits in _by_operation(found).items()
+    }
+    for programs in () if grid is None else _chunks(grid):
+        for operation, visits in _by_operation(kind(programs, ROWS).function(function, numbers)).items():
+            for measure, totals in measures[operation]:
+                totals.append(measure.total(visits, programs.count))
+    rows = [pair for group in measures.values() for pair in group]
+    warps, tiles = launched_warps(function), tile_registers(function, found.indices)
     return Report(
         kernel=function.name,
         location=function.location,
         target=target,
         num_warps=function.num_warps,
         grid=grid,
-        rows=tuple(row for row in rows if row is not None),
-        shared_bytes=function.shared_bytes,
-        registers=tile_registers(function, found.indices),
+        rows=tuple(measure.row if grid is None else measure.in_all(totals) for measure, totals in rows),
+        shared_bytes=shared_bytes,
+        registers=tiles,
+        rings=rings_of(function, found.visits, labels),
+        in_flight=most_in_flight(found.visits),
+        occupancy=occupancy(target, warps, shared_bytes, _registers(function, target, warps, registers or tiles)),
     )
+
+
+def _by_operation(found: Walk) -> dict[Operation, list[Visit]]:
+    """The visits of every operation, in program order."""
+    groups: dict[Operation, list[Visit]] = {}
+    for visit in found.visits:
+        groups.setdefault(visit.operation, []).append(visit)
+    return groups
+
+
+def _registers(function: TileFunction, target: Target, warps: int, registers: int) -> int:
+    """Registers of a thread when a program starts."""
+    shared_out = any(
+        operation.opcode == "warp_specialize" and operation.attributes["worker_registers"] is not None
+        for operation in function.body.walk()
+    )
+    return registers_of_partitions(target, warps) if shared_out else registers
 
 
 def _chunks(grid: Grid) -> Iterator[Programs]:
@@ -72,222 +119,32 @@ def _chunks(grid: Grid) -> Iterator[Programs]:
         yield Programs(ids, grid)
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """How the threads of a program share one access: who holds which element, and the vectors that lowering forms."""
-
-    kind: str
-    linear: LinearLayout
-    element_bits: int
-    vector: int
-
-    def once(self, strides: tuple[int, ...], residue: int) -> Traffic:
-        """Traffic of one execution whose base address leaves a residue modulo the sector size."""
-        return _traffic(self.linear, strides, self.element_bits, self.vector, residue, self.kind == "store")
-
-    def traffic(self, visit: Visit, programs: int) -> Traffic | None:
-        """Traffic of all executions in some programs; `None` where something about them is not known."""
-        strides = _element_strides(visit.address, self.element_bits)
-        residues = _residues(visit, programs)
-        if strides is None or residues is None:
-            return None
-        total = Traffic()
-        for residue in np.flatnonzero(residues):
-            total += self.once(strides, int(residue)).times(int(residues[residue]))
-        return total
+def _measures(visits: Sequence[Visit], loaded: Mapping[str, TileType], scene: Scene) -> Iterator[Measure[Any]]:
+    """The rows of one operation. A conversion through shared memory has its row where it first writes."""
+    operation = visits[0].operation
+    opcode = operation.opcode
+    if opcode in ("load", "store", "async_copy"):
+        yield access_measure(visits, scene.where(operation))
+    if opcode in (*VIEW_ACCESSES, "async_copy"):
+        yield view_measure(visits, scene)
+    elif opcode in BULK_COPIES:
+        yield bulk_measure(visits, scene)
+    elif opcode in WAITS:
+        yield wait_measure(visits)
+    elif opcode == "barrier":
+        yield Measure(BarrierCost(operation.location, executions_of(visits)))
+    elif opcode in CONVERSIONS and opcode != "shared_load" and not operation.attributes.get("round", 0):
+        written = opcode == "shared_store"
+        result = loaded[operation.attributes["allocation"]] if written else operation.result.type
+        yield Measure(_conversion_row(visits, result))
 
 
-@lru_cache(maxsize=1024)
-def _traffic(
-    linear: LinearLayout, strides: tuple[int, ...], element_bits: int, vector: int, residue: int, store: bool
-) -> Traffic:
-    size = vector * element_bits // 8
-    access = global_access(
-        linear, strides, element_bits, base_alignment=size, base_address=residue, store=store, vector_bytes=size
-    )
-    return Traffic(access.requests, access.sectors, access.useful_bytes)
-
-
-def _geometry(visit: Visit, function: TileFunction) -> Geometry | None:
-    if visit.operation.opcode not in ("load", "store"):
-        return None
-    pointers = visit.operation.operands[0].type
-    element = pointers.scalar
-    assert isinstance(element, pointer_type)
-    bits = element.element_ty.memory_bits
-    if isinstance(pointers, distributed_type):
-        linear = pointers.linear
-    else:
-        everyone = {"register": (), "lane": (0,) * _log2(function.lanes), "warp": (0,) * _log2(function.num_warps)}
-        linear = LinearLayout.from_flat_bases({**everyone, "block": ()}, ())
-    vector = 1 if visit.address is None else _vector(linear, visit.address, visit.mask, bits)
-    return Geometry(visit.operation.opcode, linear, bits, vector)
-
-
-def _log2(value: int) -> int:
-    return value.bit_length() - 1
-
-
-def _vector(linear: LinearLayout, address: Affine, mask: Mask | None, bits: int) -> int:
-    """Elements that one instruction of a thread moves, by what is known when the kernel is compiled.
-
-    A stride of which only a divisor is known is stood for by a number that has no greater one and is far from the
-    others.
-    """
-    size = bits // 8
-    strides = []
-    for stride in address.strides:
-        if stride.constant is not None and stride.constant % size == 0:
-            strides.append(stride.constant // size)
-        else:
-            strides.append(max(1, min(stride.divisibility // size, FAR)) * (FAR + 1))
-    alignment = min(address.alignment, VECTOR_BYTES)
-    if alignment < size:
-        return 1
-    widest = global_access(linear, strides, bits, base_alignment=alignment).vector_elements
-    while widest > 1 and mask is not None and not _constant_over(mask, linear.shape, strides, widest):
-        widest //= 2
-    return widest
-
-
-def _constant_over(mask: Mask, shape: tuple[int, ...], strides: list[int], elements: int) -> bool:
-    """Whether a mask does not change inside a vector; its elements run along the dimensions of the least strides."""
-    for axis in sorted(range(len(shape)), key=lambda axis: abs(strides[axis])):
-        if elements == 1:
-            return True
-        along = min(elements, shape[axis])
-        if mask.runs[axis] < along:
-            return False
-        elements //= along
-    return True
-
-
-def _element_strides(address: Affine | None, bits: int) -> tuple[int, ...] | None:
-    if address is None:
-        return None
-    strides = []
-    for stride in address.strides:
-        value = stride.value
-        if value is None or value % (bits // 8):
-            return None
-        strides.append(value * 8 // bits)
-    return tuple(strides)
-
-
-def _residues(visit: Visit, programs: int) -> Array | None:
-    """How many executions start at each place in a sector; `None` where that is not known."""
-    executions, address = visit.chosen, visit.address
-    base = None if address is None else _base_modulo_sector(address.base)
-    if executions is None or address is None or base is None:
-        return None
-    steps = dict(address.steps)
-    loops = []
-    for loop in visit.loops:
-        distance = steps.get(loop.number, ZERO).value
-        if loop.trips is None or distance is None:
-            return None
-        loops.append((np.broadcast_to(loop.trips, (programs,)), distance))
-    counts = np.zeros(SECTOR_BYTES, np.int64)
-    _add_executions(counts, np.broadcast_to(base, (programs,)), np.broadcast_to(executions, (programs,)), loops)
-    return counts
-
-
-def _add_executions(counts: Array, residues: Array, executions: Array, loops: list[tuple[Array, int]]) -> None:
-    """Adds executions to `counts` by residue, loop by loop; the turns of a loop repeat after at most 32."""
-    if not loops:
-        counts += np.bincount(residues % SECTOR_BYTES, executions, SECTOR_BYTES).astype(np.int64)
-        return
-    (trips, distance), *inner = loops
-    period = SECTOR_BYTES // math.gcd(distance, SECTOR_BYTES)
-    for turn in range(period):
-        repeats = np.maximum(0, (trips - turn + period - 1) // period)
-        _add_executions(counts, residues + turn * distance, executions * repeats, inner)
-
-
-def _base_modulo_sector(base: Number) -> Array | None:
-    if base.values is not None:
-        return base.values % SECTOR_BYTES
-    return np.zeros(1, np.int64) if base.divisibility % SECTOR_BYTES == 0 else None
-
-
-def _row(visit: Visit, geometry: Geometry | None, loaded: Mapping[str, TileType]) -> Row | None:
-    """The row of one operation. A conversion through shared memory has its row where it first writes."""
-    operation = visit.operation
-    if geometry is not None:
-        return _access_row(visit, geometry)
-    if operation.opcode == "barrier":
-        return BarrierCost(operation.location, _executions(visit))
-    if operation.opcode == "shared_load" or operation.attributes.get("round", 0):
-        return None
-    result = loaded[operation.attributes["allocation"]] if operation.opcode == "shared_store" else operation.result.type
-    return _conversion_row(visit, result)
-
-
-def _executions(visit: Visit) -> int | None:
-    """How often the first program comes here."""
-    if visit.chosen is None:
-        return None
-    count = int(visit.chosen.flat[0])
-    for loop in visit.loops:
-        if loop.trips is None:
-            return None
-        count *= int(loop.trips.flat[0])
-    return count
-
-
-def _access_row(visit: Visit, geometry: Geometry) -> AccessCost:
-    operation, address = visit.operation, visit.address
-    pointers = operation.operands[0].type
-    element = pointers.scalar
-    assert isinstance(element, pointer_type)
-    size = geometry.element_bits // 8
-    strides = _element_strides(address, geometry.element_bits)
-    base = None if address is None else _base_modulo_sector(address.base)
-    once = None if strides is None else geometry.once(strides, 0 if base is None else int(base.flat[0]))
-    values = [] if address is None else [stride.value for stride in address.strides]
-    shown = tuple(None if value is None else value // size for value in values)
-    return AccessCost(
-        kind=operation.opcode,
-        location=operation.location,
-        argument=None if address is None else address.argument,
-        element=str(element.element_ty),
-        shape=pointers.shape,
-        layout=pointers.layout if isinstance(pointers, distributed_type) else None,
-        strides=shown,
-        vector_bytes=geometry.vector * size,
-        once=once,
-        program=geometry.traffic(visit, 1),
-        grid=None,
-        notes=tuple(_notes(visit, shown)),
-    )
-
-
-def _notes(visit: Visit, strides: tuple[int | None, ...]) -> Iterator[str]:
-    address = visit.address
-    if address is None:
-        yield "the addresses are no linear function of the tile's coordinates, so they are not counted"
-        return
-    unknown = [str(axis) for axis, stride in enumerate(strides) if stride is None]
-    if unknown:
-        yield f"the stride along dimension {', '.join(unknown)} is not known, so sectors are not counted"
-    elif _base_modulo_sector(address.base) is None:
-        yield "the base address is not known: sectors of one execution count from the start of a sector"
-    if visit.chosen is None or any(loop.trips is None for loop in visit.loops):
-        yield "how often this line runs is not known"
-    if visit.mask is not None:
-        yield MASKED_NOTE
-
-
-def _with_grid(row: Row | None, traffic: Traffic | None) -> Row | None:
-    return replace(row, grid=traffic) if isinstance(row, AccessCost) else row
-
-
-def _conversion_row(visit: Visit, result: TileType) -> ConversionCost:
-    operation = visit.operation
+def _conversion_row(visits: Sequence[Visit], result: TileType) -> ConversionCost:
+    operation = visits[0].operation
     plan: ConversionPlan = operation.attributes["plan"]
     source = operation.operands[0].type
     assert isinstance(source, distributed_type) and isinstance(result, distributed_type)
-    executions = _executions(visit)
+    executions = executions_of(visits)
     warps = source.linear.size("warp")
     writing = warps >> plan.write.idle_warps.bit_count() if isinstance(plan, SharedRoundTrip) else warps
 

@@ -1,13 +1,13 @@
 """Where a kernel's accesses go, read off its tile IR: every pointer tile as a base and a stride per dimension.
 
 The walk follows integers, addresses and masks through the tile IR, for many programs of a launch at once, and knows
-nothing of the thread IR. What it cannot follow (indices that were loaded, values carried from one turn of a loop to
-the next) it leaves out, and says so.
+nothing of the thread IR. It goes through the body of a loop once, all turns together. What it cannot follow (indices
+that were loaded, values carried from one turn of a loop to the next) it leaves out, and says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -28,10 +28,21 @@ from glueball.explain.affine import (
 from glueball.tile.ir import Operation, Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS, TileArray
 from glueball.tile.operations.definition import Machine, numpy_type
-from glueball.tile.types import TileType, distributed_type, dtype, pointer_type
+from glueball.tile.types import TileType, distributed_type, dtype, pointer_type, shared_memory_descriptor_type
 
-Known: TypeAlias = Affine | Mask | None
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """A view of shared memory: its allocation, and the buffers of it that were chosen one after the other."""
+
+    allocation: str
+    chosen: tuple[Affine | None, ...] = ()
+
+
+Known: TypeAlias = Affine | Mask | Buffers | None
 Grid: TypeAlias = tuple[int, int, int]
+ACCESSES = ("load", "store", "async_copy")
+"""Operations that move a tile to or from the addresses that a tile of pointers gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +70,70 @@ class Loop:
 class Visit:
     """An operation of interest and what is known where it stands.
 
-    `chosen` is 1 for the programs that take the branches around it and 0 for others, `None` where not known.
+    `chosen` is 1 for the programs that take the branches around it and 0 for others, `None` where not known. Of an
+    access, `address` and `mask` are what is known of its pointers and its mask.
     """
 
     operation: Operation
     chosen: Array | None
     loops: tuple[Loop, ...]
+    operands: tuple[Known, ...] = ()
     address: Affine | None = None
     mask: Mask | None = None
+
+    def executions(self, programs: int) -> Array | None:
+        """How often each of so many programs comes here; `None` where that is not known."""
+        if self.chosen is None:
+            return None
+        count = np.broadcast_to(self.chosen, (programs,))
+        for loop in self.loops:
+            if loop.trips is None:
+                return None
+            count = count * loop.trips
+        return count
+
+    def numbers(self, operands: slice) -> list[Array] | None:
+        """The values of scalar operands, one for each program or one for all; `None` where one is not known."""
+        found = []
+        for operand in self.operands[operands]:
+            if not isinstance(operand, Affine) or not operand.is_uniform or operand.base.values is None:
+                return None
+            found.append(operand.base.values)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What a walk over a function found: `visits` in program order, and the tiles that are plain index arithmetic."""
+    """What a walk over a function found.
+
+    `visits` are in program order, those of a loop that was walked turn by turn for every turn; `indices` are the tiles
+    that are plain index arithmetic.
+    """
 
     visits: tuple[Visit, ...]
     indices: frozenset[Value]
 
 
-def walk(
-    function: TileFunction, arguments: Mapping[str, int | None], programs: Programs, opcodes: Sequence[str]
-) -> Walk:
-    """Follows a function after its passes and gives what is known at each operation of the `opcodes`.
+class Walker:
+    """Follows a function after its passes for some programs; what is known at each operation of the `opcodes`."""
 
-    `arguments` has the value of every integer argument and the address of every pointer, `None` where not known.
-    """
-    walker = _Walker(programs, frozenset(opcodes))
-    for parameter, facts in zip(function.arguments, function.facts, strict=True):
-        walker.bind_argument(parameter, arguments.get(parameter.name), facts.divisibility)
-    walker.region(function.body, np.ones(1, np.int64), ())
-    indices = frozenset(value for value, found in walker.known.items() if found is not None)
-    return Walk(tuple(walker.visits), indices)
-
-
-class _Walker:
-    def __init__(self, programs: Programs, opcodes: frozenset[str]) -> None:
+    def __init__(self, programs: Programs, opcodes: Set[str]) -> None:
         self.programs = programs
         self.opcodes = opcodes
         self.known: dict[Value, Known] = {}
         self.visits: list[Visit] = []
         self.loops = 0
 
-    def bind_argument(self, parameter: Value, value: int | None, divisibility: int) -> None:
+    def function(self, function: TileFunction, arguments: Mapping[str, Any]) -> Walk:
+        """Walks through a function; `arguments` has the value of every integer and the address of every pointer."""
+        for parameter, facts in zip(function.arguments, function.facts, strict=True):
+            self.bind_argument(parameter, arguments.get(parameter.name), facts.divisibility)
+        self.region(function.body, np.ones(1, np.int64), ())
+        indices = frozenset(value for value, found in self.known.items() if isinstance(found, Affine | Mask))
+        return Walk(tuple(self.visits), indices)
+
+    def bind_argument(self, parameter: Value, value: Any, divisibility: int) -> None:
+        """What is known of an argument."""
         values = None if value is None else np.asarray(value, np.int64)
         pointer = isinstance(parameter.type, pointer_type)
         if pointer or _is_integer(parameter.type):
@@ -109,6 +142,7 @@ class _Walker:
             )
 
     def region(self, region: Region, chosen: Array | None, loops: tuple[Loop, ...]) -> None:
+        """Walks through a region."""
         for operation in region.operations:
             operands = [self.known.get(operand) for operand in operation.operands]
             if operation.opcode in self.opcodes:
@@ -121,16 +155,21 @@ class _Walker:
     def structured(
         self, operation: Operation, operands: list[Known], chosen: Array | None, loops: tuple[Loop, ...]
     ) -> None:
+        """Walks through the regions of an operation, those of a loop once."""
         if operation.opcode == "if":
-            taken = _truth(operands[0])
+            taken = truth(operands[0])
             for region, condition in zip(operation.regions, (taken, None if taken is None else 1 - taken), strict=True):
                 self.region(region, None if chosen is None or condition is None else chosen * condition, loops)
+            return
+        if operation.opcode == "warp_specialize":
+            for region in operation.regions:
+                self.region(region, chosen, loops)
             return
         self.loops += 1
         trips = None
         if operation.opcode == "for" and all(isinstance(operand, Affine) for operand in operands[:3]):
             lower, upper, step = cast("list[Affine]", operands[:3])
-            trips = _trips(lower, upper, step)
+            trips = trips_of(lower, upper, step)
             base = Number(lower.base.values, None, min(lower.base.divisibility, step.base.divisibility))
             steps = (*lower.steps, (self.loops, step.base)) if step.is_uniform else None
             if steps is not None:
@@ -139,7 +178,10 @@ class _Walker:
             self.region(region, chosen, (*loops, Loop(self.loops, trips)))
 
     def result(self, operation: Operation, operands: list[Known]) -> Known:
+        """What is known of an operation's result."""
         opcode, kind = operation.opcode, operation.result.type
+        if isinstance(kind, shared_memory_descriptor_type):
+            return _view(operation, operands)
         if opcode in _SOURCES:
             return self.source(operation)
         if not operands or any(operand is None for operand in operands):
@@ -165,17 +207,30 @@ class _Walker:
 
 
 def _visit(operation: Operation, operands: list[Known], chosen: Array | None, loops: tuple[Loop, ...]) -> Visit:
-    if operation.opcode not in ("load", "store"):
-        return Visit(operation, chosen, loops)
-    address = operands[0] if isinstance(operands[0], Affine) else None
-    masks = operation.operands[1:2] if operation.opcode == "load" else operation.operands[2:3]
-    if not masks:
-        return Visit(operation, chosen, loops, address)
-    shape = operation.operands[0].type.shape
-    found = operands[1 if operation.opcode == "load" else 2]
-    if not shape:
-        found = Mask(())
-    return Visit(operation, chosen, loops, address, found if isinstance(found, Mask) else Mask((1,) * len(shape)))
+    if operation.opcode not in ACCESSES:
+        return Visit(operation, chosen, loops, tuple(operands))
+    place, mask = (1, 2) if operation.opcode == "async_copy" else (0, 1 if operation.opcode == "load" else 2)
+    pointers = operands[place]
+    address = pointers if isinstance(pointers, Affine) else None
+    if len(operation.operands) <= mask:
+        return Visit(operation, chosen, loops, tuple(operands), address)
+    shape = operation.operands[place].type.shape
+    found = operands[mask] if shape else Mask(())
+    runs = found if isinstance(found, Mask) else Mask((1,) * len(shape))
+    return Visit(operation, chosen, loops, tuple(operands), address, runs)
+
+
+def _view(operation: Operation, operands: list[Known]) -> Buffers | None:
+    """The buffers that a view looks at."""
+    if operation.opcode == "allocate_shared":
+        return Buffers(operation.attributes["name"])
+    source = operands[0] if operands else None
+    if not isinstance(source, Buffers):
+        return None
+    if operation.opcode == "view_index":
+        index = operands[1] if isinstance(operands[1], Affine) else None
+        return Buffers(source.allocation, (*source.chosen, index))
+    return source
 
 
 _SOURCES = frozenset({"constant", "make_range", "program_id", "num_programs"})
@@ -223,33 +278,46 @@ def _splat(operation: Operation, operands: list[Known]) -> Known:
     (operand,) = operands
     rank = _rank(operation.result.type)
     if isinstance(operand, Affine):
-        if _is_boolean(operation.result.type):
-            return Mask((UNBOUNDED,) * rank)
-        return Affine(operand.base, (ZERO,) * rank, operand.steps, operand.argument)
+        spread = Affine(operand.base, (ZERO,) * rank, operand.steps, operand.argument)
+        return Mask((UNBOUNDED,) * rank, (spread,)) if _is_boolean(operation.result.type) else spread
     return None
 
 
 def _expand_dims(operation: Operation, operands: list[Known]) -> Known:
-    (operand,) = operands
     axis = operation.attributes["axis"]
-    if isinstance(operand, Mask):
-        return Mask((*operand.runs[:axis], UNBOUNDED, *operand.runs[axis:]))
-    if isinstance(operand, Affine):
-        strides = (*operand.strides[:axis], ZERO, *operand.strides[axis:])
-        return Affine(operand.base, strides, operand.steps, operand.argument)
-    return None
+
+    def expanded(value: Affine) -> Affine:
+        strides = (*value.strides[:axis], ZERO, *value.strides[axis:])
+        return Affine(value.base, strides, value.steps, value.argument)
+
+    def longer(runs: tuple[int, ...]) -> tuple[int, ...]:
+        return (*runs[:axis], UNBOUNDED, *runs[axis:])
+
+    return _reshaped(operands[0], expanded, longer)
 
 
 def _broadcast(operation: Operation, operands: list[Known]) -> Known:
-    (operand,) = operands
     source, result = operation.operands[0].type.shape, operation.result.type.shape
     grown = [before != after for before, after in zip(source, result, strict=True)]
-    if isinstance(operand, Mask):
-        return Mask(tuple(UNBOUNDED if new else run for new, run in zip(grown, operand.runs, strict=True)))
-    if isinstance(operand, Affine):
-        strides = tuple(ZERO if new else stride for new, stride in zip(grown, operand.strides, strict=True))
-        return Affine(operand.base, strides, operand.steps, operand.argument)
-    return None
+
+    def spread(value: Affine) -> Affine:
+        strides = tuple(ZERO if new else stride for new, stride in zip(grown, value.strides, strict=True))
+        return Affine(value.base, strides, value.steps, value.argument)
+
+    def longer(runs: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(UNBOUNDED if new else run for new, run in zip(grown, runs, strict=True))
+
+    return _reshaped(operands[0], spread, longer)
+
+
+def _reshaped(
+    value: Known, change: Callable[[Affine], Affine], runs: Callable[[tuple[int, ...]], tuple[int, ...]]
+) -> Known:
+    """A tile with other dimensions: what becomes of numbers, and of the runs of a mask."""
+    if isinstance(value, Mask):
+        margins = None if value.margins is None else tuple(map(change, value.margins))
+        return Mask(runs(value.runs), margins)
+    return change(value) if isinstance(value, Affine) else None
 
 
 def _keep(_: Operation, operands: list[Known]) -> Known:
@@ -274,7 +342,7 @@ def _compare(operation: Operation, operands: list[Known]) -> Known:
 def _logic(operation: Operation, operands: list[Known]) -> Known:
     left, right = operands
     if isinstance(left, Mask) and isinstance(right, Mask):
-        return left.meet(right)
+        return left.both(right) if operation.opcode == "and" else left.meet(right)
     return None if _rank(operation.result.type) else _scalar(operation, operands)
 
 
@@ -320,7 +388,7 @@ def _scalar(operation: Operation, operands: list[Known]) -> Known:
     return Affine(result if result.constant is None else known(result.constant))
 
 
-def _trips(lower: Affine, upper: Affine, step: Affine) -> Array | None:
+def trips_of(lower: Affine, upper: Affine, step: Affine) -> Array | None:
     """How often each program runs a loop's body."""
     bounds = [bound.base.values for bound in (lower, upper, step) if bound.is_uniform]
     if len(bounds) < 3 or any(values is None or not values.all() for values in bounds[2:]):
@@ -331,7 +399,8 @@ def _trips(lower: Affine, upper: Affine, step: Affine) -> Array | None:
     return np.asarray(np.maximum(0, -((first - end) // by)))
 
 
-def _truth(condition: Known) -> Array | None:
+def truth(condition: Known) -> Array | None:
+    """1 for the programs in which a scalar is true, 0 for others; `None` where that is not known."""
     if not isinstance(condition, Affine) or not condition.is_uniform or condition.base.values is None:
         return None
     return np.asarray(condition.base.values != 0).astype(np.int64)

@@ -9,14 +9,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glueball.explain.report import AccessCost, BarrierCost, ConversionCost, Report, Row, Traffic
-from glueball.layouts import BlockedLayout, DistributedLayout, SliceLayout
+from glueball.explain.report import (
+    AccessCost,
+    BarrierCost,
+    BulkCost,
+    ConversionCost,
+    Report,
+    Row,
+    SharedTraffic,
+    Traffic,
+    ViewCost,
+    WaitCost,
+)
+from glueball.layouts import BlockedLayout, DistributedLayout, NVMMASharedLayout, SliceLayout, SwizzledSharedLayout
+from glueball.layouts.base import SharedLayout
 from glueball.location import SourceLocation
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+NAMES: dict[object, str] = {
+    "async_copy": "copy",
+    "bulk_load": "bulk load",
+    "bulk_store": "bulk store",
+    ("async_copy", "shared"): "into",
+    ("view_load", "shared"): "load from",
+    ("view_store", "shared"): "store to",
+    ("view_gather", "shared"): "gather from",
+    ("view_scatter", "shared"): "scatter to",
+    ("view_atomic", "shared"): "atomic on",
+}
 
 
 def render(report: Report, width: int = 120) -> str:
@@ -53,6 +77,18 @@ def layout_text(layout: DistributedLayout | None) -> str:
             return f"BlockedLayout({', '.join(str(list(part)) for part in parts)})"
         case SliceLayout():
             return f"SliceLayout({layout.dim}, {layout_text(layout.parent)})"
+    return repr(layout)
+
+
+def shared_text(layout: SharedLayout) -> str:
+    """A layout of shared memory as its author would write it."""
+    match layout:
+        case NVMMASharedLayout():
+            turned = ", transposed=True" if layout.transposed else ""
+            return f"NVMMASharedLayout({layout.swizzle_byte_width}, {layout.element_bitwidth}, {layout.rank}{turned})"
+        case SwizzledSharedLayout():
+            parts = (layout.vec, layout.per_phase, layout.max_phase, list(layout.order))
+            return f"SwizzledSharedLayout({', '.join(map(str, parts))})"
     return repr(layout)
 
 
@@ -107,15 +143,16 @@ def _source_lines(function: SourceLocation) -> list[str]:
 def _cells(row: Row) -> tuple[str | Text, ...]:
     from rich.text import Text
 
-    if not isinstance(row, AccessCost):
+    if not isinstance(row, AccessCost | BulkCost):
         return ()
+    lane = str(row.vector_bytes) if isinstance(row, AccessCost) else ""
     traffic = row.typical
     if traffic is None:
-        return str(row.vector_bytes), "?", "?"
+        return lane, "?", "?"
     efficiency = traffic.efficiency
     style = "green" if efficiency >= 0.99 else "yellow" if efficiency >= 0.5 else "red"
     return (
-        str(row.vector_bytes),
+        lane,
         Text(number(traffic.sectors_per_request), style=style),
         Text(percent(efficiency), style=style),
     )
@@ -126,13 +163,14 @@ def _details(row: Row) -> Iterator[str]:
         case AccessCost():
             what = "scalar" if not row.shape else str(list(row.shape))
             strides = f", strides {_strides(row)}" if row.strides else ""
-            yield f"{row.kind} {row.argument or '?'}: {row.element} {what}{strides}"
+            yield f"{NAMES.get(row.kind, row.kind)} {row.argument or '?'}: {row.element} {what}{strides}"
             if row.layout is not None:
                 yield layout_text(row.layout)
-            if row.program is not None:
-                yield f"{_traffic(row.program)} a program"
-            if row.grid is not None:
-                yield f"{_traffic(row.grid)} in all"
+            yield from _totals(row, "requests")
+        case BulkCost():
+            yield from _bulk_details(row)
+        case ViewCost():
+            yield from _view_details(row)
         case ConversionCost():
             yield f"convert {row.element} {list(row.shape)}"
             yield row.plan.describe()
@@ -145,6 +183,42 @@ def _details(row: Row) -> Iterator[str]:
                 yield f"{_count(row.shuffles)} shuffles a program"
         case BarrierCost():
             yield "barrier"
+        case WaitCost():
+            times = "once" if row.executions == 1 else f"{_count(row.executions)} times"
+            yield f"{row.what}, {times} a program"
+
+
+def _bulk_details(row: BulkCost) -> Iterator[str]:
+    reduction = "" if row.reduction is None else f" ({row.reduction})"
+    size = f"{number(row.bytes)} bytes"
+    yield f"{NAMES[row.kind]}{reduction} {row.argument or '?'}: {row.element} {list(row.block)}, {size}"
+    swizzle = f"swizzle {row.swizzle}" if row.swizzle else "no swizzle"
+    yield f"{row.messages} message{'s' if row.messages > 1 else ''} of {list(row.box)}, {swizzle}"
+    yield from _totals(row, "messages")
+
+
+def _view_details(row: ViewCost) -> Iterator[str]:
+    how = f"{row.matrices} matrices an instruction" if row.matrices else f"{row.vector_bytes} bytes a lane"
+    yield f"{NAMES[row.kind, 'shared']} {row.allocation or '?'}: {row.element} {list(row.shape)}, {how}"
+    if row.kind != "async_copy":
+        yield layout_text(row.layout)
+    yield shared_text(row.shared)
+    for traffic, where in ((row.program, "a program"), (row.grid, "in all")):
+        if traffic is not None:
+            yield f"{number(traffic.wavefronts)} wavefronts {where}{_conflicts(traffic)}"
+
+
+def _conflicts(traffic: SharedTraffic) -> str:
+    if traffic.wavefronts == traffic.least:
+        return ", no bank conflicts"
+    return f", {number(traffic.conflicts)} times those without bank conflicts"
+
+
+def _totals(row: AccessCost | BulkCost, unit: str) -> Iterator[str]:
+    if row.program is not None:
+        yield f"{_traffic(row.program, unit)} a program"
+    if row.grid is not None:
+        yield f"{_traffic(row.grid, unit)} in all"
 
 
 def _strides(row: AccessCost) -> str:
@@ -155,27 +229,49 @@ def _count(value: int | None) -> str:
     return "?" if value is None else number(value)
 
 
-def _traffic(traffic: Traffic) -> str:
-    return f"{number(traffic.requests)} requests, {number(traffic.sectors)} sectors"
+def _traffic(traffic: Traffic, unit: str = "requests") -> str:
+    return f"{number(traffic.requests)} {unit}, {number(traffic.sectors)} sectors"
 
 
 def _summary(report: Report) -> Iterator[str]:
     where = "a program" if report.grid is None else "in all"
-    for name, traffic in (("loads ", report.loads), ("stores", report.stores)):
+    totals = [("loads ", report.loads, "requests"), ("stores", report.stores, "requests")]
+    totals += [("copies", report.copies, "requests")]
+    totals += [("bulk loads", report.bulk_loads, "messages"), ("bulk stores", report.bulk_stores, "messages")]
+    for name, traffic, unit in totals:
         if traffic is None:
             yield f"{name}  not counted"
         elif traffic.requests:
-            yield f"{name}  {_traffic(traffic)} {where}, efficiency {percent(traffic.efficiency)}"
+            yield f"{name}  {_traffic(traffic, unit)} {where}, efficiency {percent(traffic.efficiency)}"
     yield (
         f"shared memory {number(report.shared_bytes)} bytes, barriers {report.barriers}, "
         f"tiles fill {report.registers} registers of a thread"
     )
+    yield from _pipeline(report)
     seen: dict[str, list[str]] = {}
-    for row in report.accesses:
-        for note in row.notes:
+    for row in report.rows:
+        for note in row.notes if isinstance(row, AccessCost | BulkCost | ViewCost) else ():
             seen.setdefault(note, []).append(str(row.location.line))
     for note, lines in seen.items():
         yield f"line {', '.join(dict.fromkeys(lines))}: {note}"
+
+
+def _pipeline(report: Report) -> Iterator[str]:
+    """What asynchronous loads have under way: of one program, and of those that a multiprocessor has room for."""
+    if not report.rings:
+        return
+    rings = ", ".join(f"{ring.name} {ring.stages} x {number(ring.stage_bytes)} bytes" for ring in report.rings)
+    yield f"buffers of asynchronous loads: {rings}"
+    flight = f"bytes in flight: up to {number(report.in_flight)} a program"
+    room = report.occupancy
+    if room is None:
+        yield flight
+        return
+    yield f"{flight}, {number(report.in_flight * room.programs)} a multiprocessor"
+    yield (
+        f"programs of a multiprocessor: {room.programs} (by threads {room.by_threads}, shared memory "
+        f"{room.by_shared_memory}, registers {room.by_registers})"
+    )
 
 
 def _short_path(file: str) -> str:

@@ -13,6 +13,7 @@ from glueball.frontend.statements import STATEMENTS
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.function import JITCallable
+from glueball.language.nvidia.tensor_descriptors import make_descriptor
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import wrap
@@ -20,7 +21,7 @@ from glueball.language.values import base_value, tuple_type
 from glueball.location import SourceLocation
 from glueball.targets import Target
 from glueball.tile.ir import ArgumentFacts, Region, TileFunction, Value
-from glueball.tile.types import TileType
+from glueball.tile.types import DESCRIPTOR_PARTS, TileType, tensor_descriptor_type
 
 SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES, invoke)
 
@@ -35,13 +36,14 @@ def build(
     name: str,
     num_ctas: int = 1,
     debug: bool = False,
+    checks_overflow: bool = False,
 ) -> TileFunction:
     """Compile a kernel for argument types: `arguments` gives every parameter a type or a compile-time value.
 
-    `facts` tells what is known of run-time arguments; with `debug`, assertions are part of the kernel. The tile
-    function has the run-time arguments in the order of the parameters. Errors: `CompilationError` at the author's
-    innermost line, caused by what went wrong; `ValueError` where the source is not at hand; `TypeError` where
-    `arguments` does not fit the parameters.
+    `facts` tells what is known of run-time arguments; with `debug`, assertions are part of the kernel, with
+    `checks_overflow` also those that integer arithmetic fits its type. The tile function has the run-time arguments in
+    the order of the parameters. Errors: `CompilationError` at the author's innermost line, caused by what went wrong;
+    `ValueError` where the source is not at hand; `TypeError` where `arguments` does not fit the parameters.
     """
     if list(arguments) != function.arg_names:
         raise TypeError(
@@ -55,6 +57,7 @@ def build(
     body = Region()
     builder = KernelBuilder(body, num_warps=num_warps, num_ctas=num_ctas, target=target)
     builder.debug = debug
+    builder.checks_overflow = checks_overflow
     source = function.source
     frame = Frame(function, builder, SYNTAX, names)
     frame.execute(source.tree.body, tail=True)
@@ -66,7 +69,7 @@ def build(
     builder.location = location
     builder.create("return")
     known = [facts.get(value.name, ArgumentFacts()) for value in values]
-    return TileFunction(name, values, known, body, num_warps, target.lanes, location)
+    return TileFunction(name, values, known, body, num_warps, target.lanes, location, num_ctas=num_ctas)
 
 
 def _argument(name: str, kind: TileType | constexpr | tuple_type, values: list[Value]) -> base_value:
@@ -77,4 +80,13 @@ def _argument(name: str, kind: TileType | constexpr | tuple_type, values: list[V
         elements = [_argument(f"{name}.{position}", element, values) for position, element in enumerate(kind.types)]
         return language_tuple(elements, kind.fields)
     values.append(Value(kind, name))
-    return tensor(values[-1])
+    handle = values[-1]
+    if isinstance(kind, tensor_descriptor_type):
+        parts = [
+            [Value(element, f"{name}.{part}.{axis}") for axis in range(kind.rank)] for part, element in DESCRIPTOR_PARTS
+        ]
+        for part in parts:
+            values.extend(part)
+        shape, strides = ([tensor(value) for value in part] for part in parts)
+        return make_descriptor(handle, shape, strides)
+    return tensor(handle)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from glueball.errors import CompilationError, UnsupportedLanguageConstruct
-from glueball.frontend.diagnostics import unsupported
+from glueball.frontend.debugging import stop_here
+from glueball.frontend.diagnostics import raise_from_call, unsupported
 from glueball.frontend.frame import Frame
 from glueball.frontend.outside import is_of_glueball
 from glueball.frontend.python_functions import PYTHON_FUNCTIONS
@@ -81,6 +82,8 @@ def invoke(frame: Frame, callee: Any, arguments: list[Any], keywords: Keywords) 
         return _emit(frame, callee, arguments, keywords)
     if isinstance(function, ConstexprFunction):
         return wrap(callee(*arguments, **keywords))
+    if callee is breakpoint:
+        return stop_here(frame, arguments, keywords)
     if isinstance(callee, type | types.BuiltinFunctionType) and (on_values := PYTHON_FUNCTIONS.get(callee)):
         return on_values(frame.builder, *arguments, **keywords)
     return _call_python(callee, arguments, keywords)
@@ -140,7 +143,12 @@ def inline(frame: Frame, function: JITCallable, arguments: list[Any], keywords: 
     builder, here = frame.builder, frame.builder.location
     names: Mapping[str, base_value] = {name: wrap(value) for name, value in bound.arguments.items()}
     inner = Frame(function, builder, frame.syntax, dict(names), caller=here, parent=frame)
-    outcome = inner.execute(function.source.tree.body, tail=True)
+    try:
+        outcome = inner.execute(function.source.tree.body, tail=True)
+    except CompilationError as error:
+        if function.is_library:
+            raise
+        raise_from_call(error, here, frame.function.src)
     builder.location = here
     return constexpr(None) if outcome.value is None else outcome.value
 

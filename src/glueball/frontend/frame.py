@@ -103,7 +103,7 @@ class Frame:
                 raise unsupported(node)
             return handler(self, node)
         except Exception as error:
-            raise_located(error, self.location(node))
+            raise_located(error, self.location(node), self.function.src, node)
         finally:
             builder.location = previous
 
@@ -123,7 +123,7 @@ class Frame:
                 else:
                     raise unsupported(statement)
             except Exception as error:
-                raise_located(error, self.location(statement))
+                raise_located(error, self.location(statement), self.function.src, statement)
         return Outcome(returned=False)
 
     def invoke(self, callee: Any, *arguments: Any) -> Any:

@@ -18,7 +18,7 @@ from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.values import base_value, types_agree
 from glueball.tile.ir import Region, Value
-from glueball.tile.types import int64, pointer_type, shared_memory_descriptor_type
+from glueball.tile.types import int64, pointer_type, shared_memory_descriptor_type, tensor_descriptor_type
 
 T = TypeVar("T")
 Names = dict[str, base_value | Undefined]
@@ -89,6 +89,9 @@ def placeholder(value: base_value, builder: KernelBuilder) -> base_value:
             if isinstance(handle.type, shared_memory_descriptor_type):
                 yield builder.create("view_none", [], [handle.type]).result
                 continue
+            if isinstance(handle.type, tensor_descriptor_type):
+                yield builder.create("descriptor_none", [], [handle.type]).result
+                continue
             element = handle.type.scalar
             if isinstance(element, pointer_type):
                 scalar = convert(builder.constant(0, int64), element, builder)
@@ -109,7 +112,8 @@ def merge_names(frame: Frame, joined: Joined) -> Callable[[Iterator[base_value]]
     before, after, order = frame.names, dict(frame.names), []
     for name in dict.fromkeys((*then.names, *otherwise.names)):
         first, second = then.names.get(name), otherwise.names.get(name)
-        if first is second:
+        if first is second and first is not None:
+            after[name] = first
             continue
         settled = _settle(joined, name, before.get(name), first, second)
         if isinstance(settled, tuple):

@@ -10,12 +10,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glueball.kernels.copies import copy_array
     from glueball.kernels.elementwise import (
         add,
         dequantize_rows,
         dropout,
         quantize_rows,
     )
+    from glueball.kernels.gemm import gemm
+    from glueball.kernels.matrices import matmul, transpose
     from glueball.kernels.rows import (
         layer_norm,
         layer_norm_backward,
@@ -33,14 +36,17 @@ _HOMES = {
     **dict.fromkeys(
         ("softmax", "layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward", "row_sum", "row_max"), "rows"
     ),
+    "copy_array": "copies",
     "cumsum": "scan",
+    "gemm": "gemm",
+    **dict.fromkeys(("matmul", "transpose"), "matrices"),
     **dict.fromkeys(("embedding", "histogram", "cross_entropy", "cross_entropy_backward"), "scatter"),
 }
 
 __all__ = [
-    "add", "cross_entropy", "cross_entropy_backward", "cumsum", "dequantize_rows", "dropout", "embedding", "histogram",
-    "layer_norm", "layer_norm_backward", "quantize_rows", "rms_norm", "rms_norm_backward", "row_max", "row_sum",
-    "softmax",
+    "add", "copy_array", "cross_entropy", "cross_entropy_backward", "cumsum", "dequantize_rows", "dropout", "embedding",
+    "gemm", "histogram", "layer_norm", "layer_norm_backward", "matmul", "quantize_rows", "rms_norm",
+    "rms_norm_backward", "row_max", "row_sum", "softmax", "transpose",
 ]  # fmt: skip
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from glueball.kernels.ladder import one_dimensional, strides_of
 from glueball.language import BlockedLayout
 from glueball.layouts.strides import coalesced_layout
-from glueball.runtime.devices import default_target, device_target
+from glueball.runtime.devices import default_target, device_target, multiprocessors
 from glueball.runtime.host_functions import cdiv, next_power_of_2
+from glueball.targets import Target
 
 VECTOR_BYTES = 16
 HELD = 32
@@ -24,11 +25,25 @@ L1_ROW_BYTES = 65536
 """Rows up to this size stay in the first-level cache of a multiprocessor four at a time."""
 
 
+SIMULATED_MULTIPROCESSORS = 132
+"""For how many multiprocessors kernels on host arrays are launched: those of an H200."""
+
+
+def target_of(array: Any) -> Target:
+    """The target where kernels on this array run."""
+    return device_target(array.device.index or 0) if getattr(array, "is_cuda", False) else default_target()
+
+
+def multiprocessors_of(array: Any) -> int:
+    """Multiprocessors where kernels on this array run."""
+    if getattr(array, "is_cuda", False):
+        return multiprocessors(array.device.index or 0)
+    return SIMULATED_MULTIPROCESSORS
+
+
 def lanes_of(array: Any) -> int:
     """Lanes of a warp where kernels on this array run."""
-    if getattr(array, "is_cuda", False):
-        return device_target(array.device.index or 0).lanes
-    return default_target().lanes
+    return target_of(array).lanes
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:

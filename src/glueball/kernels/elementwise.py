@@ -5,11 +5,15 @@ from typing import Any
 
 import glueball
 import glueball.language as gl
+from glueball.kernels.add_ladder import AddPlan, lines, rung_named, why_not_ring
 from glueball.kernels.arrays import as_rows, dtype_name, empty, lanes_of, line, plan_rows, row_stride
+from glueball.kernels.ladder import Launch
 from glueball.runtime.host_functions import cdiv
 
 BLOCK = 2048
 WARPS = 4
+BULK_BYTES = 1 << 26
+"""Bytes read and written from which on a ring of bulk copies is worth its start."""
 LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 """The 8-bit types to which rows are quantised, and the value that a row's largest one becomes."""
 
@@ -36,14 +40,14 @@ def philox(counter_low, counter_high, key_low, key_high):
     for _ in gl.static_range(10):
         high = gl.umulhi(a, 0xD2511F53)
         other_high = gl.umulhi(c, 0xCD9E8D57)
-        low = a * 0xD2511F53
-        other_low = c * 0xCD9E8D57
+        low = gl.mul(a, 0xD2511F53, sanitize_overflow=False)
+        other_low = gl.mul(c, 0xCD9E8D57, sanitize_overflow=False)
         a = other_high ^ b ^ key_low
         b = other_low
         c = high ^ d ^ key_high
         d = low
-        key_low = key_low + 0x9E3779B9
-        key_high = key_high + 0xBB67AE85
+        key_low = gl.add(key_low, 0x9E3779B9, sanitize_overflow=False)
+        key_high = gl.add(key_high, 0xBB67AE85, sanitize_overflow=False)
     return a
 
 
@@ -113,14 +117,37 @@ def _flat(array: Any, name: str) -> tuple[Any, int]:
     return flat, count
 
 
-def add(x: Any, y: Any) -> Any:
+def launch_add(x: Any, y: Any, out: Any, plan: AddPlan | None = None) -> Launch:
+    """Addition of arrays of one shape and dtype, none of them empty.
+
+    Large arrays that divide into lines, or are matrices whose rows are contiguous, go by bulk copies in a ring where
+    the device has them and the addresses allow it; others by plain loads. `ValueError` where a plan for the ring is
+    given and that is not possible.
+    """
+    arrays = [lines(array, tuple(x.shape)) for array in (x, y, out)]
+    if any(array is None for array in arrays):
+        arrays = [x, y, out]
+    large = plan is not None or 3 * math.prod(x.shape) * x.dtype.itemsize >= BULK_BYTES
+    if large and len(arrays[0].shape) == 2:
+        ring = rung_named("ring")
+        if plan is not None or not why_not_ring(*arrays):
+            return ring.launch(arrays[0], arrays[1], arrays[2], plan)
+    elif plan is not None:
+        raise ValueError(f"a ring adds matrices, or arrays in whole lines, not arrays of shape {tuple(x.shape)}")
+    (first, count), (second, _), (result, _) = _flat(x, "x"), _flat(y, "y"), _flat(out, "out")
+    layout = line(BLOCK, WARPS, 8 * x.dtype.itemsize, lanes_of(x))
+    keywords = {"BLOCK": BLOCK, "layout": layout, "num_warps": WARPS}
+    moved = 3 * count * x.dtype.itemsize
+    return Launch(add_kernel, (cdiv(count, BLOCK),), (first, second, result, count), keywords, moved)
+
+
+def add(x: Any, y: Any, plan: AddPlan | None = None) -> Any:
     """`x + y` of two arrays of one shape and dtype, in that dtype."""
     if x.shape != y.shape or x.dtype != y.dtype:
         raise ValueError(f"x and y must agree, not {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}")
     out = empty(x, tuple(x.shape))
-    (first, count), (second, _) = _flat(x, "x"), _flat(y, "y")
-    layout = line(BLOCK, WARPS, 8 * x.dtype.itemsize, lanes_of(x))
-    add_kernel[(cdiv(count, BLOCK),)](first, second, out.reshape(count), count, BLOCK, layout, num_warps=WARPS)
+    if math.prod(x.shape):
+        launch_add(x, y, out, plan).run()
     return out
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, as_rows, dtype_name, empty, lanes_of, line, row_stride, zeros
+from glueball.kernels.gathers import GatherPlan, launch_embedding_bulk, plan_embedding
+from glueball.kernels.ladder import Launch
 from glueball.kernels.rows import LEAST
 from glueball.layouts.strides import coalesced_layout
 from glueball.runtime.host_functions import cdiv, next_power_of_2
@@ -90,22 +92,34 @@ def cross_entropy_backward_kernel(
     gl.store(out_ptr + row * columns + place, share.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-def embedding(table: Any, index: Any) -> Any:
-    """`table[index]` for a matrix and an array of integers of any shape; zeros where an index names no row."""
-    matrix = as_rows(table, "table")
-    if len(table.shape) != 2:
-        raise ValueError(f"table must be a matrix, not of shape {tuple(table.shape)}")
-    entries, columns = matrix.shape
-    count = math.prod(index.shape)
-    out = empty(table, (*index.shape, columns))
+def launch_embedding(table: Any, index: Any, out: Any, plan: GatherPlan | None = None) -> Launch:
+    """Rows of a matrix by the indices of a line of integers, into a matrix: by bulk copies where rows are long."""
+    plan = plan or plan_embedding(table, out)
+    return launch_plain_embedding(table, index, out) if plan is None else launch_embedding_bulk(table, index, out, plan)
+
+
+def launch_plain_embedding(table: Any, index: Any, out: Any) -> Launch:
+    """The same by plain loads and stores."""
+    (entries, columns), count = table.shape, index.shape[0]
     bits, lanes = 8 * table.dtype.itemsize, lanes_of(table)
     block = min(next_power_of_2(columns), lanes * VECTOR_BYTES // table.dtype.itemsize)
     rows = min(128, max(WARPS, 8 * lanes * WARPS // block))
     layout = coalesced_layout((rows, block), (block, 1), bits, WARPS, lanes=lanes, vector="widest")
-    embedding_kernel[(cdiv(count, rows), cdiv(columns, block))](
-        matrix, index.reshape(count), out.reshape(count, columns), count, entries, columns, row_stride(matrix),
-        ROWS=rows, BLOCK=block, layout=layout, num_warps=WARPS,
-    )  # fmt: skip
+    arguments = (table, index, out, count, entries, columns, row_stride(table))
+    keywords = {"ROWS": rows, "BLOCK": block, "layout": layout, "num_warps": WARPS}
+    moved = 2 * count * columns * table.dtype.itemsize
+    return Launch(embedding_kernel, (cdiv(count, rows), cdiv(columns, block)), arguments, keywords, moved)
+
+
+def embedding(table: Any, index: Any, plan: GatherPlan | None = None) -> Any:
+    """`table[index]` for a matrix and an array of integers of any shape; zeros where an index names no row."""
+    matrix = as_rows(table, "table")
+    if len(table.shape) != 2:
+        raise ValueError(f"table must be a matrix, not of shape {tuple(table.shape)}")
+    columns, count = matrix.shape[1], math.prod(index.shape)
+    out = empty(table, (*index.shape, columns))
+    if count:
+        launch_embedding(matrix, index.reshape(count), out.reshape(count, columns), plan).run()
     return out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from glueball.language import extra
+from glueball.language import extra, nvidia
 from glueball.language.aggregate import aggregate_replace
 from glueball.language.arithmetic import PropagateNan, add, maximum, minimum, mul, sub, where
 from glueball.language.assembly import inline_asm, inline_asm_elementwise
@@ -66,6 +66,9 @@ from glueball.language.hints import assume, max_constancy, max_contiguous, multi
 from glueball.language.memory import CachePolicy, load, store
 from glueball.language.methods import install
 from glueball.language.names import unavailable
+from glueball.language.packed import fp4_to_fp
+from glueball.language.partitions import warp_specialize
+from glueball.language.products import dot_fma
 from glueball.language.rearranging import join, ravel, reshape, split
 from glueball.language.reductions import associative_scan, reduce
 from glueball.language.shape import broadcast, convert_layout, expand_dims, permute, set_auto_layout
@@ -131,22 +134,22 @@ __all__ = [
     # operations
     "add", "arange", "barrier", "broadcast", "cast", "cdiv", "convert_layout", "expand_dims", "full", "load", "maximum",
     "minimum", "mul", "num_ctas", "num_programs", "num_warps", "permute", "program_id", "set_auto_layout",
-    "static_assert", "static_print", "static_range", "store", "sub", "to_tensor", "where", "zeros",
+    "static_assert", "static_print", "static_range", "store", "sub", "to_tensor", "warp_specialize", "where", "zeros",
     # assembly and diagnostics
     "device_assert", "device_print", "expect_zero", "inline_asm", "inline_asm_elementwise",
     # atomic accesses
     "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_poll",
     "atomic_store", "atomic_xchg", "atomic_xor",
     # shapes, reductions and scans
-    "associative_scan", "cumprod", "cumsum", "gather", "histogram", "join", "map_elementwise", "max", "min", "ravel",
-    "reduce", "reduce_or", "reshape", "split", "sum", "xor_sum",
+    "associative_scan", "cumprod", "cumsum", "dot_fma", "fp4_to_fp", "gather", "histogram", "join", "map_elementwise",
+    "max", "min", "ravel", "reduce", "reduce_or", "reshape", "split", "sum", "xor_sum",
     # functions of numbers and promises about them
     "abs", "assume", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "full_like", "log",
     "log2", "max_constancy", "max_contiguous", "multiple_of", "rsqrt", "sin", "sqrt", "sqrt_rn", "umulhi", "zeros_like",
     # shared memory
     "allocate_shared_memory", "bank_conflicts", "to_linear_layout",
     # submodules
-    "extra",
+    "extra", "nvidia",
     # layouts
     "AutoLayout", "BlockedLayout", "CoalescedLayout", "DistributedLinearLayout", "DotOperandLayout",
     "NVMMADistributedLayout", "NVMMASharedLayout", "PaddedSharedLayout", "SharedLinearLayout", "SliceLayout",

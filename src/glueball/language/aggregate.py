@@ -65,24 +65,23 @@ class aggregate_value(base_value):  # noqa: N801 - as the other values of the la
 
     @classmethod
     def _initialize(cls, instance: Self, *arguments: Any, **keywords: Any) -> None:
-        """The generated constructor: one parameter for each field, in order."""
-        parameters = [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=cls.aggregate_defaults[name])
-            if name in cls.aggregate_defaults
-            else inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            for name in cls.aggregate_annotations
-        ]
-        needed = [item for item in parameters if item.default is inspect.Parameter.empty]
-        defaulted = [item for item in parameters if item.default is not inspect.Parameter.empty]
-        if needed + defaulted != parameters:
-            parameters = [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in parameters]
-        try:
-            bound = inspect.Signature(parameters).bind(*arguments, **keywords)
-        except TypeError as error:
-            raise TypeError(f"{cls.__name__}() {error}") from None
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            setattr(instance, name, wrap(value))
+        """The generated constructor: one parameter for each field, in order; defaults may come before others."""
+        fields = list(cls.aggregate_annotations)
+        if len(arguments) > len(fields):
+            raise TypeError(f"{cls.__name__}() too many positional arguments: {len(arguments)}, not {len(fields)}")
+        given = dict(zip(fields, arguments, strict=False))
+        for name, value in keywords.items():
+            if name not in cls.aggregate_annotations:
+                known = did_you_mean(name, fields)
+                raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}{known}")
+            if name in given:
+                raise TypeError(f"{cls.__name__}() got several values for {name!r}")
+            given[name] = value
+        values = cls.aggregate_defaults | given
+        if missing := [name for name in fields if name not in values]:
+            raise TypeError(f"{cls.__name__}() missing a required argument: {', '.join(map(repr, missing))}")
+        for name in fields:
+            setattr(instance, name, wrap(values[name]))
 
     @classmethod
     def aggregate_fields(cls) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from glueball.language.broadcasting import as_type, broadcast_all, promoted_type, to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin, constant_of
 from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
-from glueball.language.conversion import convert, not_zero
+from glueball.language.conversion import bitcast, convert, not_zero
 from glueball.language.promotion import IncompatibleTypeError, check_literal
 from glueball.language.tensor import tensor
 from glueball.tile.types import DTYPES, dtype, float32, int1, int32, int64, pointer_type
@@ -29,11 +29,15 @@ class PropagateNan(Enum):
     ALL = 1
 
 
-def elementwise(opcode: str, x: Any, y: Any, element: dtype, builder: KernelBuilder) -> tensor:
+def elementwise(
+    opcode: str, x: Any, y: Any, element: dtype, builder: KernelBuilder, *, checked: bool = False
+) -> tensor:
     """One operation on two operands brought to an element type and a common shape.
 
-    Integer operations that constants give away leave no operation behind.
+    Integer operations that constants give away leave no operation behind. With `checked` the kernel stops where the
+    result does not fit the type, if its builder checks overflow.
     """
+    checked = checked and builder.checks_overflow and element.is_int() and element.primitive_bitwidth < 64
     if element.is_int():
         for value in (x, y):
             if not isinstance(value, tensor):
@@ -41,13 +45,21 @@ def elementwise(opcode: str, x: Any, y: Any, element: dtype, builder: KernelBuil
         first, second = _known(x), _known(y)
         if first is not None and second is not None and opcode in FOLDED:
             number = FOLDED[opcode](int(first), int(second))
+            if checked and not element.get_int_min_value() <= number <= element.get_int_max_value():
+                _check_overflow(opcode, [as_type(x, element, builder), as_type(y, element, builder)], builder)
             return builder.constant(number & 1 if element.is_bool() else number, element)
         if second is not None and second == NEUTRAL_ON_THE_RIGHT.get(opcode) and isinstance(x, tensor):
             return convert(x, element, builder)
         if first is not None and opcode in COMMUTATIVE and first == NEUTRAL_ON_THE_RIGHT[opcode]:
             return as_type(y, element, builder)
     left, right = broadcast_all([as_type(x, element, builder), as_type(y, element, builder)], builder)
+    if checked:
+        _check_overflow(opcode, [left, right], builder)
     return builder.emit(opcode, [left, right], left.type)
+
+
+def _check_overflow(opcode: str, operands: list[tensor], builder: KernelBuilder) -> None:
+    builder.create("check_overflow", [operand.handle for operand in operands], attributes={"operation": opcode})
 
 
 def _known(value: Any) -> bool | int | float | None:
@@ -57,6 +69,10 @@ def _known(value: Any) -> bool | int | float | None:
 
 def _operands(x: Any, y: Any) -> tuple[Any, Any]:
     return _unwrap_if_constexpr(x), _unwrap_if_constexpr(y)
+
+
+def _flag(value: Any) -> bool:
+    return bool(_unwrap_if_constexpr(value))
 
 
 def _pointer_in(value: Any) -> bool:
@@ -85,9 +101,11 @@ def _move_pointer(pointer: tensor, offset: Any, builder: KernelBuilder, *, back:
 
 
 @builtin
-def add(x: Any, y: Any, sanitize_overflow: bool = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+def add(x: Any, y: Any, sanitize_overflow: bool | constexpr = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
     """`x + y`; integers wrap. A pointer plus an integer, in either order, moves by that many elements.
 
+    With the launch option `debug` the kernel stops where the sum of integers below 64 bits does not fit their type,
+    unless the launch or this call has `sanitize_overflow=False`.
     Errors: `TypeError` for two pointers and for a pointer with a float.
     """
     x, y = _operands(x, y)
@@ -95,29 +113,30 @@ def add(x: Any, y: Any, sanitize_overflow: bool = True, *, _builder: KernelBuild
         return _move_pointer(x, y, _builder)
     if _pointer_in(y):
         return _move_pointer(y, x, _builder)
-    return elementwise("add", x, y, promoted_type(x, y), _builder)
+    return elementwise("add", x, y, promoted_type(x, y), _builder, checked=_flag(sanitize_overflow))
 
 
 @builtin
-def sub(x: Any, y: Any, sanitize_overflow: bool = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """`x - y`; integers wrap. A pointer minus an integer moves back by that many elements.
+def sub(x: Any, y: Any, sanitize_overflow: bool | constexpr = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+    """`x - y`; integers wrap, or stop the kernel as for `add`. A pointer minus an integer moves back by that many
+    elements.
 
     Errors: `TypeError` for an integer minus a pointer, for two pointers and for a pointer with a float.
     """
     x, y = _operands(x, y)
     if _pointer_in(x) and not _pointer_in(y):
         return _move_pointer(x, y, _builder, back=True)
-    return elementwise("sub", x, y, promoted_type(x, y), _builder)
+    return elementwise("sub", x, y, promoted_type(x, y), _builder, checked=_flag(sanitize_overflow))
 
 
 @builtin
-def mul(x: Any, y: Any, sanitize_overflow: bool = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """`x * y`; integers wrap.
+def mul(x: Any, y: Any, sanitize_overflow: bool | constexpr = True, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+    """`x * y`; integers wrap, or stop the kernel as for `add`.
 
     Errors: `TypeError` for pointers.
     """
     x, y = _operands(x, y)
-    return elementwise("mul", x, y, promoted_type(x, y), _builder)
+    return elementwise("mul", x, y, promoted_type(x, y), _builder, checked=_flag(sanitize_overflow))
 
 
 @builtin
@@ -198,6 +217,28 @@ def bitwise_xor(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 
 @builtin
+def logical_and(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+    """Whether both booleans are true; a method of tensors only.
+
+    Errors: `ValueError` for what is not of one bit.
+    """
+    return elementwise("and", _boolean(x, _builder), _boolean(y, _builder), int1, _builder)
+
+
+@builtin
+def logical_or(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+    """Whether one boolean or both are true; a method of tensors only.
+
+    Errors: `ValueError` for what is not of one bit.
+    """
+    return elementwise("or", _boolean(x, _builder), _boolean(y, _builder), int1, _builder)
+
+
+def _boolean(value: Any, builder: KernelBuilder) -> tensor:
+    return bitcast(to_operand(value, builder), int1, builder)
+
+
+@builtin
 def lshift(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
     """`x << y` of integers.
 
@@ -238,7 +279,7 @@ def invert(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 @builtin
 def negate(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """`-x`; integers wrap.
+    """`-x`; integers wrap, or stop the kernel as for `add`.
 
     Errors: `ValueError` for pointers.
     """
@@ -248,6 +289,10 @@ def negate(x: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
     number = constant_of(value)
     if number is not None and not isinstance(number, bool):
         return _builder.constant(-number, value.dtype)
+    element = value.dtype
+    if _builder.checks_overflow and element.is_int() and element.primitive_bitwidth < 64:
+        zero = _builder.splat(as_type(0, element, _builder), value.type)
+        _check_overflow("sub", [zero, value], _builder)
     return _builder.emit("negate", [value], value.type)
 
 

@@ -24,17 +24,20 @@ class KernelBuilder(Builder):
     """Appends tile operations to the kernel being built; knows what it is built for.
 
     While an operation of the language runs, `inline` appends the body of a function of the language, given the
-    function and its arguments, and gives what it returns. With `debug`, assertions are part of the kernel.
+    function and its arguments, and gives what it returns. With `debug`, assertions are part of the kernel,
+    with `checks_overflow` also those that integer sums, differences and products fit their type.
     """
 
-    __slots__ = ("_allocations", "debug", "inline", "num_ctas", "num_warps", "target")
+    __slots__ = ("_allocations", "checks_overflow", "debug", "inline", "num_ctas", "num_warps", "partitioned", "target")
 
     def __init__(self, region: Region, *, num_warps: int, num_ctas: int, target: Target) -> None:
         super().__init__(region)
         self.debug = False
+        self.checks_overflow = False
         self.inline: Callable[[Any, list[Any]], Any] | None = None
         self._allocations = itertools.count()
         self.num_warps = num_warps
+        self.partitioned = False
         self.num_ctas = num_ctas
         self.target = target
 

@@ -62,8 +62,9 @@ def barrier(*, cluster: bool | constexpr = False, _builder: KernelBuilder = HIDD
     `cluster=True` waits for all CTAs of the program; with one CTA it is the same.
     """
     if _unwrap_if_constexpr(cluster) and _builder.num_ctas > 1:
-        raise NotImplementedError("a barrier over a cluster of several CTAs is not there yet")
-    _builder.create("barrier")
+        _builder.create("cluster_barrier", attributes={"relaxed": False})
+    else:
+        _builder.create("barrier")
 
 
 @builtin
@@ -125,17 +126,19 @@ def full(
     *,
     _builder: KernelBuilder = HIDDEN,
 ) -> tensor:
-    """A tile of `shape` whose every element is `value`, a number or scalar, converted to `dtype`.
+    """A tile of `shape` whose every element is `value`, a number, scalar or tile of one, converted to `dtype`.
 
     An empty shape gives a scalar and needs no layout; elsewhere the layout is an AutoLayout where none is given.
     Errors: `TypeError` for a number that is no integer, or is negative, where the type is an (unsigned) integer;
-    `ValueError` for a `value` that is a tile, and extents that are no powers of two.
+    `ValueError` for a `value` of several elements, and extents that are no powers of two.
     """
     extents, element = shape_of(shape), element_type(dtype)
     value = _unwrap_if_constexpr(value)
     if isinstance(value, tensor):
         if isinstance(value.type, distributed_type):
-            raise ValueError(f"full only accepts size-1 tensor as a value, not {value!r}")
+            if value.type.numel != 1:
+                raise ValueError(f"full only accepts size-1 tensor as a value, not {value!r}")
+            value = _builder.emit("to_scalar", [value], value.dtype)
         scalar = conversion.convert(value, element, _builder)
     else:
         scalar = _number_of_type(value, element, _builder)

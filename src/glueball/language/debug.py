@@ -46,7 +46,8 @@ def device_print(
     """Print a line for each element of each value while the kernel runs: `pid (x, y, z) idx (i, j) prefix: value`.
 
     Python's `print` is the same. Without values it prints the prefix alone; with `hex` integers as such and floats as
-    the C library's `%a`. The order of the lines is not defined.
+    the C library's `%a`. The order of the lines is not defined. The reference executor prints each tile whole, as NumPy
+    shows it, with the program and the line of the call.
     Errors: `AssertionError` for a prefix that is no printable ASCII text known at compile time; `TypeError` for what
     is no number.
     """
@@ -57,7 +58,7 @@ def device_print(
         _builder.create("print", [], attributes={"format": PrintFormat(text)})
     for number, argument in enumerate(args):
         value = to_operand(argument, _builder)
-        element = value.dtype
+        element, printed = value.dtype, str(value.dtype)
         if isinstance(element, dtype) and element.is_floating() and element.primitive_bitwidth < 32:
             value = convert(value, float32, _builder)
             element = float32
@@ -68,6 +69,7 @@ def device_print(
             (*value.extents,),
             number if len(args) > 1 else None,
             bool(_unwrap_if_constexpr(hex)),
+            printed,
         )
         _builder.create("print", [value.handle], attributes={"format": layout})
 
@@ -118,11 +120,16 @@ def expect_zero(x: tensor, mask: Any, *, _builder: KernelBuilder = HIDDEN) -> te
 def static_assert(condition: Any, message: Any = "", /, *, _builder: KernelBuilder = HIDDEN) -> None:
     """Refuse to compile the kernel unless a compile-time condition holds.
 
-    Errors: `CompileTimeAssertionFailure` with the message; `NotImplementedError` for a run-time condition.
+    Errors: `CompileTimeAssertionFailure` with the message; `NotImplementedError` for a run-time condition, and for one
+    that is no bool.
     """
     holds = unwrap(condition)
     if isinstance(holds, tensor):
         raise NotImplementedError("the condition of static_assert could not be determined at compile-time")
+    if not isinstance(holds, bool):
+        raise NotImplementedError(
+            f"the condition of static_assert could not be determined at compile-time: {holds!r} is no bool"
+        )
     if not holds:
         raise CompileTimeAssertionFailure(str(_unwrap_if_constexpr(message)) or "a static_assert failed")
 

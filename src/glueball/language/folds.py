@@ -170,6 +170,20 @@ def min(
 
 
 @JITCallable
+def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:  # noqa: A002 - the name that programs pass
+    """The coordinate along `axis` of the greatest element, the lowest one of equals; a method of tensors only."""
+    found = max(input, axis, True, tie_break_left, keep_dims)
+    return found[1]
+
+
+@JITCallable
+def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:  # noqa: A002 - the name that programs pass
+    """The coordinate along `axis` of the least element, the lowest one of equals; a method of tensors only."""
+    found = min(input, axis, True, tie_break_left, keep_dims)
+    return found[1]
+
+
+@JITCallable
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:  # noqa: A002
     """The exclusive or of the integers along `axis`, or of all with None; the element type stays."""
     static_assert(_is_integer(input.dtype), "xor_sum only supported for integers")

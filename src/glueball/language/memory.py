@@ -7,8 +7,10 @@ from typing import Any
 
 from glueball.language.broadcasting import broadcast_all, to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
+from glueball.language.cache_policies import CachePolicy as HardwarePolicy
 from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
 from glueball.language.conversion import convert
+from glueball.language.features import require
 from glueball.language.tensor import tensor
 from glueball.tile.operations.memory import EVICTION_POLICIES, LOAD_MODIFIERS, STORE_MODIFIERS
 from glueball.tile.types import distributed_type, dtype, pointer_type
@@ -16,7 +18,7 @@ from glueball.tile.types import distributed_type, dtype, pointer_type
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """How an access uses the caches, as a compile-time value for `load` and `store`.
+    """How an access uses the caches, as a compile-time value for `load` and `store`, on every target.
 
     Loads take the modifiers `.ca .cg .cs .cv`, stores `.wb .cg .cs .wt`; eviction is `evict_first` or `evict_last`.
     Errors: `ValueError` for other strings, `TypeError` for what is no string.
@@ -42,23 +44,45 @@ def _word(what: str, value: Any, known: tuple[str, ...]) -> str:
     return word
 
 
-def _policy(cache_modifier: Any, eviction_policy: Any, cache_policy: Any, access: str) -> CachePolicy:
+def one_policy(cache_modifier: Any, eviction_policy: Any, cache_policy: Any) -> CachePolicy | HardwarePolicy:
+    """The policy that the arguments of an access spell. `AssertionError` for two, `TypeError` for what is none."""
     given = _unwrap_if_constexpr(cache_policy)
     if given is None:
-        given = CachePolicy(cache_modifier, eviction_policy)
-    else:
-        assert _unwrap_if_constexpr(cache_modifier) is None and _unwrap_if_constexpr(eviction_policy) is None, (
-            "cache_policy and cache_modifier or eviction_policy are mutually exclusive"
-        )
-        if not isinstance(given, CachePolicy):
-            raise TypeError(f"cache_policy must be a CachePolicy, not {given!r}")
-    supported = LOAD_MODIFIERS if access == "load" else STORE_MODIFIERS
-    if given.cache_modifier not in supported:
-        there = ", ".join(filter(None, supported))
-        raise ValueError(
-            f"the cache modifier {given.cache_modifier!r} is not supported for {access}s; there are {there}"
-        )
+        return CachePolicy(cache_modifier, eviction_policy)
+    for name, word in (("cache_modifier", cache_modifier), ("eviction_policy", eviction_policy)):
+        assert _unwrap_if_constexpr(word) is None, f"cache_policy and {name} are mutually exclusive"
+    if not isinstance(given, CachePolicy | HardwarePolicy):
+        raise TypeError(f"cache_policy must be a CachePolicy, not {given!r}")
     return given
+
+
+def _policy_attributes(policy: CachePolicy | HardwarePolicy, access: str, builder: KernelBuilder) -> dict[str, Any]:
+    """What a policy says of a load or a store, as attributes; `ValueError` for what the access does not have."""
+    if isinstance(policy, CachePolicy):
+        found: dict[str, Any] = {
+            "cache_modifier": policy.cache_modifier,
+            "eviction_policy": policy.eviction_policy,
+        }
+    else:
+        require(builder, "async_copy", "a CachePolicy of NVIDIA GPUs", "sm_80")
+        if policy.cache_modifier is not None and policy.l1 is not None:
+            raise ValueError("cache modifier cannot be combined with an L1 eviction priority")
+        found = {
+            "cache_modifier": f".{policy.cache_modifier}" if policy.cache_modifier else "",
+            "eviction_policy": policy.l1 or "",
+            "cache_policy": policy.l2,
+        }
+        if policy.l2_prefetch_size is not None:
+            if access != "load":
+                raise ValueError("L2 prefetch size is only supported on loads")
+            found["prefetch"] = policy.l2_prefetch_size
+    supported = LOAD_MODIFIERS if access == "load" else STORE_MODIFIERS
+    if found["cache_modifier"] not in supported:
+        raise ValueError(
+            f"the cache modifier '{found['cache_modifier']}' is not supported for {access}s; there are "
+            f"{', '.join(filter(None, supported))}"
+        )
+    return found
 
 
 def pointer_argument(pointer: Any, access: str) -> tuple[tensor, dtype]:
@@ -103,7 +127,7 @@ def load(
     cache_modifier: str | constexpr | None = None,
     eviction_policy: str | constexpr | None = None,
     volatile: bool | constexpr = False,
-    cache_policy: CachePolicy | constexpr | None = None,
+    cache_policy: CachePolicy | HardwarePolicy | constexpr | None = None,
     _builder: KernelBuilder = HIDDEN,
 ) -> tensor:
     """The elements that a pointer, or tile of pointers, points to, with the pointer's shape and layout.
@@ -115,7 +139,7 @@ def load(
     `LayoutError` where mask and pointer are placed differently.
     """
     address, element = pointer_argument(pointer, "load")
-    policy = _policy(cache_modifier, eviction_policy, cache_policy, "load")
+    policy = _policy_attributes(one_policy(cache_modifier, eviction_policy, cache_policy), "load", _builder)
     other = _unwrap_if_constexpr(other)
     if other is not None and _unwrap_if_constexpr(mask) is None:
         raise ValueError(
@@ -133,8 +157,7 @@ def load(
         "load",
         operands,
         operands[0].type.with_element_ty(element),
-        cache_modifier=policy.cache_modifier,
-        eviction_policy=policy.eviction_policy,
+        **policy,
         volatile=bool(_unwrap_if_constexpr(volatile)),
     )
 
@@ -147,7 +170,7 @@ def store(
     *,
     cache_modifier: str | constexpr | None = None,
     eviction_policy: str | constexpr | None = None,
-    cache_policy: CachePolicy | constexpr | None = None,
+    cache_policy: CachePolicy | HardwarePolicy | constexpr | None = None,
     _builder: KernelBuilder = HIDDEN,
 ) -> None:
     """Write a value to where a pointer, or tile of pointers, points to, except where `mask` (int1) is false.
@@ -160,7 +183,7 @@ def store(
     assert isinstance(address.dtype, pointer_type)
     if address.dtype.const:
         raise ValueError("Cannot store to a constant pointer: its parameter is annotated or described as const")
-    policy = _policy(cache_modifier, eviction_policy, cache_policy, "store")
+    policy = _policy_attributes(one_policy(cache_modifier, eviction_policy, cache_policy), "store", _builder)
     chosen = mask_argument(mask, _builder)
     data = convert(to_operand(value, _builder), element, _builder)
     scalar_access(address, value=data, mask=chosen)
@@ -173,5 +196,5 @@ def store(
     _builder.create(
         "store",
         [operand.handle for operand in operands],
-        attributes={"cache_modifier": policy.cache_modifier, "eviction_policy": policy.eviction_policy},
+        attributes=policy,
     )

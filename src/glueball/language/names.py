@@ -41,10 +41,12 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 METHODS = (
-    "T", "abs", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
-    "atomic_xchg", "atomic_xor", "ceil", "cos", "cumprod", "cumsum", "erf", "exp", "exp2", "floor", "gather", "item",
-    "log", "log2", "max", "min", "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "sin", "split", "sqrt", "sqrt_rn",
-    "sum", "xor_sum",
+    "T", "abs", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_load",
+    "atomic_max", "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "broadcast_to",
+    "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum", "dtype", "erf", "exp", "exp2", "expand_dims", "floor", "gather",
+    "histogram", "item", "log", "log2", "logical_and", "logical_or", "max", "min", "numel", "permute", "ravel",
+    "reduce", "reduce_or", "reshape", "rsqrt", "shape", "sigmoid", "sin", "softmax", "split", "sqrt", "sqrt_rn",
+    "store", "sum", "to", "trans", "type", "xor_sum",
 )  # fmt: skip
 
 REPLACEMENTS = {
@@ -77,6 +79,4 @@ def unavailable(name: str) -> UnavailableNameError:
 
 def unavailable_method(name: str) -> UnavailableNameError:
     """The error for an attribute that a tensor does not have."""
-    if name in METHODS:
-        return UnavailableNameError(f"the tensor method `{name}` is not there yet in this version of glueball")
     return UnavailableNameError(f"a tensor has no attribute {name!r}{did_you_mean(name, METHODS)}")

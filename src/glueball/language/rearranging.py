@@ -44,8 +44,7 @@ def reshape(
     gives the only element as a scalar.
     Errors: `ValueError` for a scalar, another number of elements, and `can_reorder=True`.
     """
-    if _unwrap_if_constexpr(can_reorder):
-        raise ValueError("can_reorder is not supported in gluon: reshape keeps the order of the elements")
+    _keep_order(can_reorder)
     x, tile = tile_argument(input, "reshape")
     wanted = (*extents_argument(shape),)
     if math.prod(wanted) != tile.numel:
@@ -56,16 +55,22 @@ def reshape(
     return _reshaped(x, wanted, _builder) if wanted else _only_element(x, _builder)
 
 
+def _keep_order(can_reorder: Any) -> None:
+    if _unwrap_if_constexpr(can_reorder):
+        raise ValueError("can_reorder is not supported in gluon: reshape keeps the order of the elements")
+
+
 def _only_element(x: tensor, builder: KernelBuilder) -> tensor:
     return builder.emit("to_scalar", [x], x.dtype)
 
 
 @builtin
-def ravel(x: tensor, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+def ravel(x: tensor, can_reorder: Any = False, *, _builder: KernelBuilder = HIDDEN) -> tensor:
     """The elements, row by row, as a tile of one dimension.
 
-    Errors: `ValueError` for a scalar.
+    Errors: `ValueError` for a scalar, and for `can_reorder=True`.
     """
+    _keep_order(can_reorder)
     x, _ = tile_argument(x, "ravel")
     return flattened(x, _builder)
 
@@ -103,13 +108,13 @@ def join(a: Any, b: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 
 @builtin
-def split(x: tensor, *, _builder: KernelBuilder = HIDDEN) -> language_tuple:
+def split(a: tensor, *, _builder: KernelBuilder = HIDDEN) -> language_tuple:
     """The two halves along the last dimension, whose extent is 2: tiles in SliceLayout(last, P), or scalars.
 
     Errors: `ValueError` for a scalar and where the last extent is not 2; `LayoutError` where a thread does not hold
     both halves, and for one dimension whose layout is no slice.
     """
-    x, tile = tile_argument(x, "split")
+    x, tile = tile_argument(a, "split")
     if tile.shape[-1] != 2:
         raise ValueError(f"split needs a last dimension of extent 2, not the shape {list(tile.shape)}")
     alone = len(tile.shape) == 1

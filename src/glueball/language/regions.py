@@ -37,6 +37,8 @@ def region_of(
     assert builder.inline is not None
     region = Region([Value(kind) for kind in arguments])
     outer, builder.region = builder.region, region
+    # A function of elements does nothing else, so its arithmetic wraps unchecked.
+    checks, builder.checks_overflow = builder.checks_overflow, False
     try:
         found = builder.inline(function, [tensor(argument) for argument in region.arguments])
         values = found.values if isinstance(found, language_tuple) else [found]
@@ -44,7 +46,7 @@ def region_of(
             raise TypeError(f"the function `{function.__name__}` of {operation} returns nothing")
         results = [to_operand(value, builder) for value in values]
     finally:
-        builder.region = outer
+        builder.region, builder.checks_overflow = outer, checks
     _check_pure(region, function, operation)
     return region, results
 

@@ -15,6 +15,7 @@ from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap
 from glueball.layouts import (
     AutoLayout,
+    BlockedLayout,
     DistributedLayout,
     LinearLayout,
     SliceLayout,
@@ -49,17 +50,34 @@ def insert_dimension(x: tensor, axis: int, builder: KernelBuilder) -> tensor:
     return builder.emit("expand_dims", [x], distributed_type(tile.element_ty, shape, parent), axis=axis)
 
 
+def _expanded(x: tensor, axis: int, builder: KernelBuilder) -> tensor:
+    """`insert_dimension` as authors ask for it: a tile in a BlockedLayout is not meant to be a slice of another."""
+    _, tile = tile_argument(x, "expand_dims")
+    if isinstance(tile.layout, BlockedLayout):
+        raise LayoutError(
+            f"expected expand_dims input to have a SliceLayout along axis {axis}, not {tile.layout}\n"
+            f"make the tile in gl.SliceLayout({axis}, ...) of the layout that it shall get, or convert it to one"
+        )
+    return insert_dimension(x, axis, builder)
+
+
 @builtin
-def expand_dims(x: tensor, axis: Any, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+def expand_dims(
+    input: tensor,  # noqa: A002 - the name that programs pass
+    axis: Any,
+    *,
+    _builder: KernelBuilder = HIDDEN,
+) -> tensor:
     """The tile with a dimension of extent 1 inserted at `axis`, or at each of several; no element moves.
 
-    Axes count in the result and may be negative. A tile in SliceLayout(axis, P) gives one in P; any other layout must
-    be the map of such a slice.
-    Errors: `ValueError` for a scalar, an axis out of range or twice; `LayoutError` for a layout that is no such slice.
+    Axes count in the result and may be negative. A tile in SliceLayout(axis, P) gives one in P; a linear or matrix
+    layout must be the map of such a slice.
+    Errors: `ValueError` for a scalar, an axis out of range or twice; `LayoutError` for a BlockedLayout, and for another
+    layout that is no such slice.
     """
     axes = unwrap(axis)
     axes = [axes] if isinstance(axes, int) else list(axes)
-    x, tile = tile_argument(x, "expand_dims")
+    x, tile = tile_argument(input, "expand_dims")
     rank = len(tile.shape) + len(axes)
     for number in axes:
         if isinstance(number, bool) or not isinstance(number, int) or not -rank <= number < rank:
@@ -68,7 +86,7 @@ def expand_dims(x: tensor, axis: Any, *, _builder: KernelBuilder = HIDDEN) -> te
     if len(set(positions)) != len(positions):
         raise ValueError(f"expand_dims received duplicate axes: {axes}")
     for position in positions:
-        x = insert_dimension(x, position, _builder)
+        x = _expanded(x, position, _builder)
     return x
 
 
@@ -90,17 +108,22 @@ def getitem(x: tensor, index: Any, *, _builder: KernelBuilder = HIDDEN) -> tenso
     if kept > len(x.extents):
         raise ValueError(f"too many indices: {kept} for a tensor of {len(x.extents)} dimensions")
     for axis in axes:
-        x = insert_dimension(x, axis, _builder)
+        x = _expanded(x, axis, _builder)
     return x
 
 
 @builtin
-def broadcast(x: Any, y: Any, *, _builder: KernelBuilder = HIDDEN) -> language_tuple:
+def broadcast(
+    input: Any,  # noqa: A002 - the name that programs pass
+    other: Any,
+    *,
+    _builder: KernelBuilder = HIDDEN,
+) -> language_tuple:
     """Both operands brought to their common shape: extents of 1 grow, scalars are repeated.
 
     Errors: `ValueError` for ranks or extents that do not fit, `LayoutError` for different placements.
     """
-    return language_tuple(broadcast_all([to_operand(x, _builder), to_operand(y, _builder)], _builder))
+    return language_tuple(broadcast_all([to_operand(input, _builder), to_operand(other, _builder)], _builder))
 
 
 @builtin
@@ -129,12 +152,16 @@ def extents_argument(shape: Sequence[Any]) -> list[int]:
 
 
 @builtin
-def permute(x: tensor, *dims: Any, _builder: KernelBuilder = HIDDEN) -> tensor:
-    """The tile with its dimensions reordered: dimension `i` of the result is `dims[i]` of `x`; no element moves.
+def permute(
+    input: tensor,  # noqa: A002 - the name that programs pass
+    *dims: Any,
+    _builder: KernelBuilder = HIDDEN,
+) -> tensor:
+    """The tile with its dimensions reordered: dimension `i` of the result is `dims[i]` of `input`; no element moves.
 
     Errors: `ValueError` where `dims` (integers or one tuple) is no permutation of the dimensions.
     """
-    x, tile = tile_argument(x, "permute")
+    x, tile = tile_argument(input, "permute")
     order = extents_argument(dims)
     if sorted(order) != list(range(len(tile.shape))):
         raise ValueError(f"permute's dims {order} must be a permutation of the {len(tile.shape)} dimensions")
@@ -159,12 +186,14 @@ def trans(x: tensor, *dims: Any, _builder: KernelBuilder = HIDDEN) -> tensor:
 
 
 @builtin
-def set_auto_layout(x: tensor, layout: DistributedLayout | constexpr, *, _builder: KernelBuilder = HIDDEN) -> tensor:
+def set_auto_layout(
+    value: tensor, layout: DistributedLayout | constexpr, *, _builder: KernelBuilder = HIDDEN
+) -> tensor:
     """The tile, whose layout is to be inferred, with the statement that it is `layout`; nothing is converted.
 
     Errors: `ValueError` for a tile whose layout is not an AutoLayout, for what is no layout and for an AutoLayout.
     """
-    x, tile = tile_argument(x, "set_auto_layout")
+    x, tile = tile_argument(value, "set_auto_layout")
     if not isinstance(tile.layout, AutoLayout):
         raise ValueError(f"input must have auto layout, not {tile.layout}; convert_layout changes a known layout")
     wanted = _unwrap_if_constexpr(layout)
@@ -175,7 +204,7 @@ def set_auto_layout(x: tensor, layout: DistributedLayout | constexpr, *, _builde
 
 @builtin
 def convert_layout(
-    x: tensor,
+    value: tensor,
     layout: DistributedLayout | constexpr,
     assert_trivial: bool | constexpr = False,
     *,
@@ -186,7 +215,7 @@ def convert_layout(
     Errors: `ValueError` for a scalar or what is no layout, `AssertionError` for another rank; `TypeError` with both
     maps where the conversion was to be trivial and is not.
     """
-    x, tile = tile_argument(x, "convert_layout")
+    x, tile = tile_argument(value, "convert_layout")
     target = distributed_type(tile.element_ty, tile.shape, require_layout(layout, "convert_layout"))
     if _unwrap_if_constexpr(assert_trivial) and not keeps_threads(tile.linear, target.linear):
         raise TypeError(

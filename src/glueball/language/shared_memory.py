@@ -88,7 +88,7 @@ class shared_memory_descriptor(base_value):  # noqa: N801 - the name that kernel
     @property
     def nbytes_per_cta(self) -> int:
         """Bytes of the view's elements in one CTA, padding apart."""
-        return self.numel * self.dtype.itemsize // self.layout.ctas
+        return self.numel * self.dtype.itemsize >> sum(any(basis) for basis in self.layout.cga_layout)
 
     def flatten(self) -> Iterator[Value]:
         """The one IR value."""
@@ -293,7 +293,7 @@ class shared_memory_descriptor(base_value):  # noqa: N801 - the name that kernel
 @builtin
 def allocate_shared_memory(
     element_ty: ScalarType | constexpr,
-    shape: Iterable[int] | language_tuple | constexpr,
+    shape: Iterable[int | constexpr] | language_tuple | constexpr,
     layout: SharedLayout | constexpr,
     value: tensor | None = None,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class SourceFunction:
         self.__qualname__ = fn.__qualname__
         self.__module__ = fn.__module__
         self.__doc__ = fn.__doc__
+        self._file_lines = _lines_now(fn)
 
     @property
     def qualified_name(self) -> str:
@@ -70,8 +72,16 @@ class SourceFunction:
 
     @cached_property
     def source(self) -> Source:
-        """The function's source, read on first use."""
-        return _read_source(self.fn)
+        """The function's source, as it was when the function was made; parsed on first use."""
+        return _read_source(self.fn, self._file_lines)
+
+    def _replace_source(self, text: str) -> None:
+        """Makes the function that of another text, which begins at the same line of the same file."""
+        first = self.fn.__code__.co_firstlineno
+        source = _parse_source(self.fn, text.splitlines(keepends=True), first)
+        for name in ("stored_names", "_paths"):
+            self.__dict__.pop(name, None)
+        self.__dict__["source"] = source
 
     def __reduce__(self) -> str:
         """Pickled and copied as functions are: by the name under which their module holds them."""
@@ -151,14 +161,25 @@ def _check_belongs(fn: types.FunctionType, tree: ast.FunctionDef) -> None:
         )
 
 
-def _read_source(fn: types.FunctionType) -> Source:
-    try:
-        lines, first = inspect.getsourcelines(fn)
-    except (OSError, TypeError) as error:
+def _lines_now(fn: types.FunctionType) -> list[str]:
+    """The lines of the function's file as they are now: a later edit of the file must not change what is compiled."""
+    file = fn.__code__.co_filename
+    linecache.checkcache(file)
+    return linecache.getlines(file, fn.__globals__)
+
+
+def _read_source(fn: types.FunctionType, lines: list[str]) -> Source:
+    first = fn.__code__.co_firstlineno
+    if first > len(lines):
         raise ValueError(
-            f"the source of `{fn.__qualname__}` is not available: functions of the language should be defined in a "
-            "Python file"
-        ) from error
+            f"the source of `{fn.__qualname__}` is not available: there is no text of {fn.__code__.co_filename}. "
+            f"Define the function in a Python file or a notebook, or pass its text as `glueball.jit(source=...)`; for "
+            f"a whole module that `exec` makes, put the text into `linecache.cache` under the name given to `compile`"
+        )
+    return _parse_source(fn, inspect.getblock(lines[first - 1 :]), first)
+
+
+def _parse_source(fn: types.FunctionType, lines: list[str], first: int) -> Source:
     indented = lines[0][:1].isspace()
     text = "".join(lines)
     try:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from glueball.tile.ir import Value
-from glueball.tile.types import block_type, distributed_type, dtype, pointer_type, shared_memory_descriptor_type
+from glueball.tile.types import (
+    block_type,
+    distributed_type,
+    dtype,
+    pointer_type,
+    shared_memory_descriptor_type,
+    tensor_descriptor_type,
+)
 
 
 class base_type(ABC):  # noqa: N801, B024 - the name that kernel authors write; its members are registered below
@@ -20,6 +27,7 @@ base_type.register(dtype)
 base_type.register(pointer_type)
 base_type.register(block_type)
 base_type.register(shared_memory_descriptor_type)
+base_type.register(tensor_descriptor_type)
 
 
 class base_value:  # noqa: N801 - the name that kernel authors write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glueball.layouts.amd_matrix import AMDMFMALayout, AMDWMMALayout
+from glueball.layouts.amd_padding import efficient_padded_shared_layout
 from glueball.layouts.banks import SharedMemory, TileAccess, bank_conflicts, tile_access
 from glueball.layouts.base import HARDWARE, DistributedLayout, Layout, LayoutType, SharedLayout
 from glueball.layouts.budget import RegisterBudget, register_budget
@@ -116,6 +117,7 @@ __all__ = [
     # choices
     "MatrixLayouts",
     "conflict_free_shared_layout",
+    "efficient_padded_shared_layout",
     "explain_difference",
     "matrix_layouts",
     "mfma_scale_layout",

@@ -12,7 +12,7 @@ from glueball.errors import LayoutError
 from glueball.layouts import f2
 from glueball.layouts.base import DistributedLayout, SharedLayout
 from glueball.layouts.linear import IndexArray, LinearLayout
-from glueball.layouts.memory import VECTOR_BYTES, WORD_BYTES, bytes_of
+from glueball.layouts.memory import VECTOR_BYTES, WORD_BYTES, bytes_of, merged, merges_loads, worst_bank
 from glueball.layouts.padded import PaddedSharedLayout, PartitionedSharedLayout
 from glueball.targets import Target
 
@@ -45,7 +45,10 @@ class SharedMemory:
         return cls(target.lanes, target.shared_banks, target.family == "amd" and target.lanes == 2 * HALF_WARP)
 
     def phases(self, access_bytes: int, *, store: bool = False) -> tuple[tuple[int, ...], ...]:
-        """The lanes that are served together, for accesses of so many bytes."""
+        """The lanes that fill all banks and are served together, in accesses of so many bytes.
+
+        Two phases of a load may be served at once: see `memory.merges`.
+        """
         if self.grouped_reads and access_bytes == VECTOR_BYTES and not store:
             groups: tuple[tuple[int, ...], ...] = READ_GROUPS
             if self.banks == 2 * HALF_WARP:
@@ -62,8 +65,9 @@ class TileAccess:
     """What one CTA's accesses of a whole tile cost.
 
     One instruction of a warp accesses `vector_elements` elements of every lane; there are `instructions` of them, of
-    all warps together. `wavefronts` is what they take and `least` what they would take without bank conflicts.
-    `conflicts` counts the wavefronts beyond the first of the worst group of lanes that are served together.
+    all warps together. `wavefronts` is what they take and `least` what they would take without bank conflicts: one for
+    each group of lanes that are served together. `conflicts` counts the wavefronts beyond the first of the worst phase,
+    as if every phase of a load were served alone.
     """
 
     vector_elements: int
@@ -95,15 +99,20 @@ def tile_access(
     offsets = shared_offsets(layout.linear(shape), shared, shape)
     vector = _widest_vector(offsets, shared, VECTOR_BYTES // element_bytes)
     phases = memory.phases(element_bytes * vector, store=store)
-    wavefronts = conflicts = instructions = 0
+    merging = merges_loads(memory.lanes, memory.banks) and not store
+    wavefronts = least = conflicts = instructions = 0
     for addresses, repeats in _instructions(offsets, shared, vector):
-        costs = [
-            _worst_bank(addresses[[*phase]] * element_bytes, element_bytes * vector, memory.banks) for phase in phases
-        ]
+        apart = [addresses[[*phase]] * element_bytes for phase in phases]
+        together = merged(apart) if merging else apart
+        costs, alone = (
+            [worst_bank(places, element_bytes * vector, memory.banks) for places in groups]
+            for groups in (together, apart)
+        )
         instructions += repeats
         wavefronts += repeats * sum(costs)
-        conflicts = max(conflicts, max(costs) - 1)
-    return TileAccess(vector, instructions, wavefronts, instructions * len(phases), conflicts)
+        least += repeats * len(costs)
+        conflicts = max(conflicts, max(alone) - 1)
+    return TileAccess(vector, instructions, wavefronts, least, conflicts)
 
 
 def bank_conflicts(
@@ -115,7 +124,7 @@ def bank_conflicts(
     memory: SharedMemory | None = None,
     store: bool = False,
 ) -> int:
-    """Wavefronts beyond the first that each group of lanes served together takes, at worst; 0 where nothing conflicts.
+    """Wavefronts beyond the first that each phase of an access takes, at worst; 0 where no phase has a conflict.
 
     Arguments and errors are those of `tile_access`.
     """
@@ -168,9 +177,3 @@ def _instructions(offsets: LinearLayout, shared: SharedLayout, vector: int) -> I
     for warp in offsets.table("warp").tolist():
         for start in starts.tolist():
             yield np.asarray(inner.address((lanes & -vector) ^ start ^ (warp & -vector))), 1
-
-
-def _worst_bank(byte_addresses: IndexArray, access_bytes: int, banks: int) -> int:
-    """Distinct words in the bank that has most of them."""
-    words = np.unique((byte_addresses // WORD_BYTES)[:, None] + np.arange(max(1, access_bytes // WORD_BYTES)))
-    return int(np.bincount(words % banks).max())

@@ -11,7 +11,7 @@ from glueball.layouts.base import DistributedLayout
 from glueball.layouts.linear import LinearLayout
 from glueball.layouts.memory import VECTOR_BYTES, bytes_of
 from glueball.layouts.shared import SharedLinearLayout
-from glueball.layouts.swizzle import Side, Vectors, common_vector, extra_vector, swizzle
+from glueball.layouts.swizzle import Side, Vectors, as_served, common_vector, extra_vector, swizzle
 
 
 def conflict_free_shared_layout(
@@ -60,17 +60,18 @@ def _candidates(
         raise LayoutError("the writer and the reader hold different parts of the tensor in a CTA")
     if not generators:
         raise LayoutError("a tensor of one element per CTA has no layout of this kind")
-    sides = (_side(source, memory, store=True), _side(target, memory, store=False))
-    common = common_vector(*sides, element_bytes)
-    found = [swizzle(*sides, Vectors(common, ()), generators, element_bytes, memory.banks)]
-    for owner, other in (sides, sides[::-1]):
-        extra = extra_vector(owner, other, common, element_bytes)
-        found += [
-            swizzle(owner, other, Vectors(common, extra[:count]), generators, element_bytes, memory.banks)
-            for count in range(1, len(extra) + 1)
-        ]
     yield tuple(generators)
-    yield from (offsets for offsets in found if offsets is not None)
+    writer, reader = _side(source, memory, store=True), _side(target, memory, store=False)
+    for sides in ((writer, served) for served in as_served(reader, memory.banks)):
+        common = common_vector(*sides, element_bytes)
+        found = [swizzle(*sides, Vectors(common, ()), generators, element_bytes, memory.banks)]
+        for owner, other in (sides, sides[::-1]):
+            extra = extra_vector(owner, other, common, element_bytes)
+            found += [
+                swizzle(owner, other, Vectors(common, extra[:count]), generators, element_bytes, memory.banks)
+                for count in range(1, len(extra) + 1)
+            ]
+        yield from (offsets for offsets in found if offsets is not None)
 
 
 def _side(layout: LinearLayout, memory: SharedMemory, *, store: bool) -> Side:

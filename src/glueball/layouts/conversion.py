@@ -14,7 +14,7 @@ from glueball.layouts.plans import (
     RegisterPermutation,
     Shuffles,
 )
-from glueball.layouts.round_trips import Request, cta_columns, plan_round_trip
+from glueball.layouts.round_trips import Request, plan_round_trip
 from glueball.layouts.shuffles import plan_moves
 
 
@@ -27,13 +27,15 @@ def plan_conversion(
     shared_bytes: int,
     matrix_loads: bool = False,
     matrix_stores: bool = False,
+    in_place: bool = False,
 ) -> ConversionPlan:
     """The cheapest way from one layout of a tensor to another.
 
     A tensor that takes more than `shared_bytes` of shared memory goes through it piece by piece. `matrix_loads` and
-    `matrix_stores` say whether the target has ldmatrix and stmatrix. Raises LayoutError where the layouts are not of
-    the same shape, lanes, warps and CTAs, where data would have to leave its CTA, or where it must leave its warp and
-    not even one element fits in `shared_bytes`.
+    `matrix_stores` say whether the target has ldmatrix and stmatrix, `in_place` that register i of the result is
+    register i of the source when the conversion is done again, as in a loop: of equally cheap ways, the one is taken
+    after which the fewest registers have to be moved. Raises LayoutError where the layouts are not of the same shape,
+    lanes, warps and CTAs, or where data must leave its warp and not even one element fits in `shared_bytes`.
     """
     _check_comparable(source, destination)
     if all(source.flat_bases(name) == destination.flat_bases(name) for name in ("lane", "warp", "block")):
@@ -42,9 +44,8 @@ def plan_conversion(
         renaming = _rename_registers(source, destination)
         if renaming is not None:
             return renaming
-    request = Request(source, destination, bytes_of(element_bits), banks, matrix_loads, matrix_stores)
-    _check_ctas(request)
-    moves = plan_moves(source, destination, element_bits)
+    request = Request(source, destination, bytes_of(element_bits), banks, matrix_loads, matrix_stores, in_place)
+    moves = None if request.other_parts else plan_moves(source, destination, element_bits)
     inside = None if moves is None else Shuffles(moves, element_bits)
     if inside is not None:
         fits = shared_bytes >= request.element_bytes
@@ -72,12 +73,6 @@ def _check_comparable(source: LinearLayout, destination: LinearLayout) -> None:
     for layout in (source, destination):
         if not layout.is_surjective():
             raise LayoutError(f"a layout is expected to be surjective, this one leaves out elements:\n{layout}")
-
-
-def _check_ctas(request: Request) -> None:
-    held = f2.Echelon(cta_columns(request.source))
-    if any(vector not in held for vector in (*cta_columns(request.destination), *request.block_changes)):
-        raise LayoutError("converting between these layouts moves data between CTAs, which is not supported")
 
 
 def _rename_registers(source: LinearLayout, destination: LinearLayout) -> RegisterPermutation | None:

@@ -123,7 +123,7 @@ class SliceLayout(DistributedLayout):
     @property
     def cga_layout(self) -> tuple[Vector, ...]:
         """The parent's, without the column of `dim`."""
-        return tuple(without(basis, self.dim) for basis in self.parent.cga_layout)
+        return normalise.vectors((without(basis, self.dim) for basis in self.parent.cga_layout), "cga_layout")
 
     @property
     def lanes(self) -> int:
@@ -204,10 +204,10 @@ class DistributedLinearLayout(DistributedLayout):
         used = [0] * self.rank
         for basis in (*self.reg_bases, *self.lane_bases, *self.warp_bases):
             used = [before | value for before, value in zip(used, basis, strict=True)]
-        return tuple(
-            tuple(value >> bits.bit_length() for value, bits in zip(basis, used, strict=True))
-            for basis in self.block_bases
+        bases = (
+            [value >> bits.bit_length() for value, bits in zip(basis, used, strict=True)] for basis in self.block_bases
         )
+        return normalise.vectors(bases, "cga_layout")
 
     @property
     def lanes(self) -> int:

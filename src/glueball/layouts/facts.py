@@ -119,6 +119,6 @@ def _traffic(access: TileAccess, warps: int, element_bits: int) -> str:
     count = access.instructions // warps
     accesses = f"{count} access{'es' * (count != 1)} in {access.wavefronts / warps:g} wavefronts a warp"
     text = f"{width} bytes a lane, {accesses}"
-    if not access.conflicts:
+    if access.wavefronts == access.least:
         return f"{text}: no bank conflicts"
     return f"{text}: bank conflicts, {access.least // warps} would do without"

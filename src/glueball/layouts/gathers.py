@@ -27,10 +27,10 @@ class WarpGather:
 
 def plan_warp_gather(source: LinearLayout, index: LinearLayout, axis: int) -> WarpGather | None:
     """The gather by shuffles; None where elements may be in another warp, or it would take many shuffles."""
-    if not is_separated(source, axis) or any(source.flat_bases("block")):
+    if not is_separated(source, axis):
         return None
     spread = axis_spread(source, axis)
-    if spread.warps:
+    if spread.warps or spread.blocks:
         return None
     for name in ("lane", "warp", "block"):
         own, wanted = (

@@ -59,10 +59,10 @@ class DotOperandLayout(DistributedLayout):
     @property
     def cga_layout(self) -> tuple[Vector, ...]:
         """The parent's, zero along K: CTAs that differ only there hold copies."""
-        return tuple(
-            tuple(0 if axis == self.inner else value for axis, value in enumerate(basis))
-            for basis in self.parent.cga_layout
+        bases = (
+            [0 if axis == self.inner else value for axis, value in enumerate(basis)] for basis in self.parent.cga_layout
         )
+        return normalise.vectors(bases, "cga_layout")
 
     @property
     def lanes(self) -> int:

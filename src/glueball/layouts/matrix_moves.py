@@ -8,28 +8,35 @@ within a row, and what they gave to the address now comes from registers and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from glueball.layouts import f2
 from glueball.layouts.linear import LinearLayout
+from glueball.layouts.memory import wavefronts
 
 MATRIX_LANE_BITS = 5
 MOST_MATRIX_BITS = 2
 REGISTER_BYTES = 4
+ROW_BYTES = 16
+ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """How the elements of one side fall into matrices, as flat coordinates, the lowest bit first.
 
-    `row` are those within the 16 bytes of a row, `rows` say which row, `word` those within a lane's 32-bit register.
+    `row` are those within the 16 bytes of a row, `rows` say which row, `word` those within a lane's 32-bit register,
+    `together` those of further registers that preferably go in one access.
     """
 
     row: tuple[int, ...]
     rows: tuple[int, ...]
     word: tuple[int, ...]
     transposed: bool
+    together: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +48,20 @@ class MatrixAccesses:
     matrices: int
 
 
+def word_bits(element_bytes: int) -> int:
+    """Index bits of the elements that share a 32-bit register."""
+    return (REGISTER_BYTES // element_bytes).bit_length() - 1
+
+
 def matrices_of(layout: LinearLayout, registers: Sequence[int], element_bytes: int) -> list[Matrices]:
-    """The matrices in which a warp can move a tensor whose `registers` are independent of its threads."""
+    """The matrices in which a warp can move a tensor whose `registers` are independent of its threads.
+
+    The first registers share a 32-bit word.
+    """
     lanes = layout.flat_bases("lane")
     if len(lanes) != MATRIX_LANE_BITS or element_bytes > REGISTER_BYTES:
         return []
-    bits = (REGISTER_BYTES // element_bytes).bit_length() - 1
+    bits = word_bits(element_bytes)
     word = tuple(registers[:bits])
     if len(word) < bits:
         return []
@@ -68,7 +83,8 @@ def matrix_accesses(
     word = [position.solve(vector) or 0 for vector in matrices.word]
     rows = [position.solve(vector) or 0 for vector in matrices.rows]
     clear = 0 if matrices.transposed else sum(word)
-    rest = f2.independent([column & ~clear for column in f2.independent(registers)], word)
+    together = [position.solve(vector) or 0 for vector in matrices.together]
+    rest = f2.independent([column & ~clear for column in (*together, *f2.independent(registers))], word)
     if any(column & row_mask for column in (*rest, *rows)):
         return None
     if any(column >> scratch_bits for column in (*word, *rows)):
@@ -88,3 +104,60 @@ def matrix_accesses(
     )
     unused = (0,) * (MOST_MATRIX_BITS - len(chosen))
     return MatrixAccesses(groups, (*rows, *chosen, *unused), 1 << len(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMoves:
+    """How a warp moves a tile of which the places in shared memory are given, in elements.
+
+    `groups` are the registers of each access, in the order in which a lane has them, `lanes` the places that the bits
+    of the lane that gives an address add. `wavefronts` are those of all accesses of a warp.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    lanes: tuple[int, ...]
+    matrices: int
+    transposed: bool
+    wavefronts: int
+
+    @property
+    def address_bits(self) -> int:
+        """Bits of the lanes whose addresses are used."""
+        return (ROWS * self.matrices).bit_length() - 1
+
+    def within_lanes(self, places: LinearLayout) -> tuple[int, ...]:
+        """The bases of the places that one lane's addresses reach, besides those of its own bits: whole rows."""
+        row = (1 << bit for bit in range((len(self.groups[0]) // self.matrices * 4 - 1).bit_length()))
+        starts = (f2.apply(places.flat_bases("register"), group[0]) for group in self.groups)
+        return tuple(f2.independent((*row, *starts)))
+
+
+def moves_by_matrices(places: LinearLayout, element_bytes: int, banks: int) -> Iterator[MatrixMoves]:
+    """The ways to move a tile, of which `places` maps (register, lane, warp) to elements of shared memory."""
+    row = tuple(1 << bit for bit in range((ROW_BYTES // element_bytes).bit_length() - 1))
+    registers = places.flat_bases("register")
+    if element_bytes > REGISTER_BYTES or any(place & sum(row) for place in places.flat_bases("warp")):
+        return
+    size = (places.elements - 1).bit_length()
+    everywhere = f2.Echelon(1 << bit for bit in range(size))
+    for matrices in _fitting(places, registers, row, element_bytes):
+        found = matrix_accesses(matrices, everywhere, registers, size)
+        if found is None:
+            continue
+        lanes = np.array([f2.apply(found.lanes, lane) for lane in range(1 << MATRIX_LANE_BITS)]) * element_bytes
+        lanes[ROWS * found.matrices :] = -1
+        total = wavefronts(lanes, ROW_BYTES, banks) * len(found.groups)
+        yield MatrixMoves(found.groups, found.lanes, found.matrices, matrices.transposed, total)
+
+
+def _fitting(
+    places: LinearLayout, registers: Sequence[int], row: tuple[int, ...], element_bytes: int
+) -> Iterator[Matrices]:
+    """The matrices whose rows lie in shared memory as they stand."""
+    held = f2.Echelon(registers)
+    inside = [unit for unit in row[: word_bits(element_bytes)] if unit in held]
+    across = [register for register in registers if not register & sum(row)]
+    for first, transposed in ((inside, False), (across, True)):
+        for matrices in matrices_of(places, f2.independent((*first, *registers)), element_bytes):
+            if matrices.transposed == transposed and matrices.row == row:
+                yield matrices

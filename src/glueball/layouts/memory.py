@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glueball.errors import LayoutError
 from glueball.layouts import f2
 from glueball.layouts.linear import IndexArray, LinearLayout
 
 SECTOR_BYTES = 32
+MERGING_LANES = 32
+"""Lanes of a warp, and banks, of the memory that may serve two phases of a load at once (NVIDIA's)."""
 WORD_BYTES = 4
 VECTOR_BYTES = 16
 
@@ -77,23 +80,54 @@ def global_access(
     return GlobalAccess(len(groups[0]), groups, len(requests), sectors, useful)
 
 
-def wavefronts(byte_offsets: IndexArray, access_bytes: int, banks: int = 32) -> int:
+def wavefronts(byte_offsets: IndexArray, access_bytes: int, banks: int = 32, *, load: bool = False) -> int:
     """Wavefronts that one warp-wide shared access takes: `byte_offsets` are those of the active lanes, lane 0 first.
 
     A lane that takes no part has a negative offset. As many consecutive lanes are served at a time as fill all banks
-    of 4 bytes: a warp of 32 for accesses up to 4 bytes, half of it for 8, a quarter for 16. Among them, every
-    further distinct word in the same bank takes a wavefront more.
+    of 4 bytes: a warp of 32 for accesses up to 4 bytes, half of it for 8, a quarter for 16. A `load` may serve two of
+    these phases at once: see `merges`. Among the lanes served together, every further distinct word in the same bank
+    takes a wavefront more.
     """
+    lanes = banks * WORD_BYTES // max(WORD_BYTES, access_bytes)
+    phases = [byte_offsets[start : start + lanes] for start in range(0, len(byte_offsets), lanes)]
+    if load and merges_loads(len(byte_offsets), banks):
+        phases = merged(phases)
+    return sum(worst_bank(phase, access_bytes, banks) for phase in phases)
+
+
+def merges_loads(lanes: int, banks: int) -> bool:
+    """Whether memory of so many banks may serve two phases of a load by a warp of so many lanes at once."""
+    return lanes == banks == MERGING_LANES
+
+
+def merges(pairs: IndexArray) -> NDArray[np.bool_]:
+    """For each row, the offsets of the lanes of two consecutive phases, whether a load of both is served at once.
+
+    Measured on an H200: so it is where every lane `i` reads what lane `i ^ 1` reads, or every lane what lane `i ^ 2`
+    does. A lane that takes no part, of negative offset, keeps the phases apart: no loads with such lanes were measured.
+    """
+    lanes = pairs.reshape(len(pairs), -1, 2, 2)
+    alike = (lanes[..., 0] == lanes[..., 1]).all(axis=(1, 2)) | (lanes[:, :, 0] == lanes[:, :, 1]).all(axis=(1, 2))
+    return np.asarray(alike & (pairs >= 0).all(axis=1))
+
+
+def merged(phases: Sequence[IndexArray]) -> list[IndexArray]:
+    """The offsets of the lanes that a load is served in, given those of its phases, in memory that merges them."""
+    if len(phases) == 1:
+        return list(phases)
+    pairs = np.concatenate(phases).reshape(len(phases) // 2, -1)
+    found: list[IndexArray] = []
+    for number, together in enumerate(merges(pairs)):
+        found += [pairs[number]] if together else phases[2 * number : 2 * number + 2]
+    return found
+
+
+def worst_bank(byte_offsets: IndexArray, access_bytes: int, banks: int) -> int:
+    """Distinct words in the bank that has most of them, of lanes served together; negative offsets take no part."""
     words = max(1, access_bytes // WORD_BYTES)
-    lanes = banks // words
-    total = 0
-    for start in range(0, len(byte_offsets), lanes):
-        offsets = byte_offsets[start : start + lanes]
-        first = np.unique(offsets[offsets >= 0] // WORD_BYTES)
-        touched = np.unique(first[:, None] + np.arange(words))
-        if len(touched):
-            total += int(np.bincount(touched % banks).max())
-    return total
+    first = np.unique(byte_offsets[byte_offsets >= 0] // WORD_BYTES)
+    touched = np.unique(first[:, None] + np.arange(words))
+    return int(np.bincount(touched % banks).max()) if len(touched) else 0
 
 
 def shared_wavefronts(
@@ -146,7 +180,7 @@ def access_wavefronts(
     idle = np.arange(offsets.size("lane")) & free.get("lane", 0)
     # Registers and warps only XOR a constant into all addresses, which renames banks: every access costs the same.
     lanes = np.where(idle, -1, offsets.table("lane") * element_bytes)
-    return ((1 << registers.rank) // vector) * wavefronts(lanes, element_bytes * vector, banks)
+    return ((1 << registers.rank) // vector) * wavefronts(lanes, element_bytes * vector, banks, load=not store)
 
 
 def bytes_of(element_bits: int) -> int:

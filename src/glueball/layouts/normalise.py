@@ -11,6 +11,29 @@ from glueball.errors import LayoutError
 Vector: TypeAlias = tuple[int, ...]
 
 
+class Entries(tuple[Any, ...]):
+    """A tuple that equals the list of the same entries, joins with lists and prints as one: as authors write it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, (*other,) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __repr__(self) -> str:
+        return repr([*self])
+
+    def __add__(self, other: Any) -> Entries:
+        return Entries((*self, *other)) if isinstance(other, tuple | list) else NotImplemented
+
+    def __radd__(self, other: Any) -> Entries:
+        return Entries((*other, *self)) if isinstance(other, tuple | list) else NotImplemented
+
+
 class LayoutFieldError(LayoutError, AssertionError):
     """A field of a layout whose length or value disagrees with the others."""
 
@@ -32,12 +55,12 @@ def integer(value: Any, what: str) -> int:
 
 def integers(values: Any, what: str) -> Vector:
     """A sequence of integers as a tuple."""
-    return tuple(integer(value, f"an entry of {what}") for value in _items(values, what))
+    return Entries(integer(value, f"an entry of {what}") for value in _items(values, what))
 
 
 def vectors(values: Any, what: str) -> tuple[Vector, ...]:
     """A sequence of integer sequences as a tuple of tuples."""
-    return tuple(integers(value, what) for value in _items(values, what))
+    return Entries(integers(value, what) for value in _items(values, what))
 
 
 def require(condition: bool, message: str) -> None:

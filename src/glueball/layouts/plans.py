@@ -14,6 +14,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -145,15 +147,16 @@ class Shuffles(ConversionPlan):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Threads whose lane and warp select, by XOR of the columns of their set bits, a given value."""
+    """Threads whose lane, warp and CTA select, by XOR of the columns of their set bits, a given value."""
 
     lane: tuple[int, ...]
     warp: tuple[int, ...]
     value: int
+    block: tuple[int, ...] = ()
 
-    def holds(self, lane: int, warp: int) -> bool:
+    def holds(self, lane: int, warp: int, block: int = 0) -> bool:
         """Whether a thread is one of them."""
-        return f2.apply(self.lane, lane) ^ f2.apply(self.warp, warp) == self.value
+        return f2.apply(self.lane, lane) ^ f2.apply(self.warp, warp) ^ f2.apply(self.block, block) == self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +165,9 @@ class SharedAccess:
 
     `groups` are the registers of each access, in the order of their offsets; its address is that of its first one.
     `positions` maps (register, lane, warp, block) to a position in the tile: its lowest `scratch_bits` bits are the
-    offset in elements, the bits above are the round. Only threads whose masked lane and warp bits are zero take part.
-    `wavefronts` counts those of all accesses of one warp.
+    offset in elements, the `round_bits` above are the round, and each bit above those says whether the access goes to
+    the CTA whose rank differs from the thread's own by that entry of `ranks`. Only threads whose masked lane and warp
+    bits are zero take part. `wavefronts` counts those of all accesses of one warp.
 
     Where `matrices` is not 0, an access moves that many 8 x 8 matrices of 16 bits by ldmatrix or stmatrix: "lane" of
     `positions` is then the lane that gives the address of a row of 16 bytes, and the registers of a group are those
@@ -178,6 +182,8 @@ class SharedAccess:
     wavefronts: int
     matrices: int = 0
     transposed: bool = False
+    round_bits: int = 0
+    ranks: tuple[int, ...] = ()
 
     @property
     def vector(self) -> int:
@@ -197,10 +203,16 @@ class SharedAccess:
         """The offset, in elements, that a register adds to that of its thread."""
         return f2.apply(self.offset_bases("register"), register)
 
+    @property
+    def addresses(self) -> int:
+        """Registers that a thread needs for its addresses: constants that meet none of its own bits are immediates."""
+        own = reduce(or_, (*self.offset_bases("lane"), *self.offset_bases("warp"), *self.offset_bases("block")), 0)
+        return len({self.offset_of(group[0]) & own for group in self.groups})
+
     def in_round(self, number: int) -> Iterator[tuple[tuple[int, ...], Condition | None]]:
         """The accesses of a round, each with the threads that make it; None where all do."""
-        lanes, warps = self._rounds("lane"), self._rounds("warp")
-        possible = f2.Echelon((*lanes, *warps))
+        lanes, warps, blocks = self._rounds("lane"), self._rounds("warp"), self._rounds("block")
+        possible = f2.Echelon((*lanes, *warps, *blocks))
         registers = self._rounds("register")
         for group in self.groups:
             wanted = f2.apply(registers, group[0]) ^ number
@@ -208,10 +220,21 @@ class SharedAccess:
                 if wanted == 0:
                     yield group, None
             elif wanted in possible:
-                yield group, Condition(lanes, warps, wanted)
+                yield group, Condition(lanes, warps, wanted, blocks)
+
+    def rank_bases(self, name: str) -> tuple[int, ...]:
+        """By how much the bits of an input dimension of `positions` change the rank of the CTA that is accessed."""
+        above = self.scratch_bits + self.round_bits
+        return tuple(f2.apply(self.ranks, basis >> above) for basis in self.positions.flat_bases(name))
+
+    @property
+    def crosses_ctas(self) -> bool:
+        """Whether some thread accesses the memory of another CTA."""
+        return any(any(self.rank_bases(name)) for name in self.positions.inputs)
 
     def _rounds(self, name: str) -> tuple[int, ...]:
-        return tuple(basis >> self.scratch_bits for basis in self.positions.flat_bases(name))
+        mask = (1 << self.round_bits) - 1
+        return tuple(basis >> self.scratch_bits & mask for basis in self.positions.flat_bases(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +242,8 @@ class SharedRoundTrip(ConversionPlan):
     """Data is written to shared memory in one layout and, after a barrier, read in the other; all of it, or in rounds.
 
     `tile` maps "offset" (in elements), "round", and "block" where CTAs hold different parts, to coordinates. Register
-    i of the result is register `copies[i]` of those that were read.
+    i of the result is register `copies[i]` of those that were read. Where data leaves its CTA, the reads are from the
+    memory of the CTA that has it, and the barriers those of the cluster.
     """
 
     tile: LinearLayout
@@ -292,4 +316,5 @@ class SharedRoundTrip(ConversionPlan):
                 f"in {access.wavefronts} wavefronts a warp"
             )
         rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
-        return f"through {self.shared_bytes} bytes of shared memory{rounds}: {sides[0]}, {sides[1]}"
+        whose = " of all CTAs" if self.read.crosses_ctas else ""
+        return f"through {self.shared_bytes} bytes of shared memory{whose}{rounds}: {sides[0]}, {sides[1]}"

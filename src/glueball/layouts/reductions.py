@@ -1,8 +1,8 @@
 """How the elements along one axis of a tensor are spread over threads, and in which order they are combined.
 
 A *slot* is where a thread holds an element along the axis. Slots are numbered by the register bits that move along the
-axis, then the lane bits, then the warp bits, lowest first. A reduction combines them in a balanced binary tree: the
-neighbours of bit 0 first, so first within threads, then between lanes, then between warps.
+axis, then the lane bits, the warp bits and the CTA bits, lowest first. A reduction combines them in a balanced binary
+tree: the neighbours of bit 0 first, so first within threads, then between lanes, then between warps, then between CTAs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glueball.errors import LayoutError
 from glueball.layouts import f2
 from glueball.layouts.base import HARDWARE
 from glueball.layouts.linear import IndexArray, LinearLayout
 from glueball.layouts.tiles import unit
 
-LEVELS = HARDWARE[:3]
 VECTOR_BYTES = 16
 
 
@@ -34,11 +32,12 @@ class AxisSpread:
     registers: tuple[tuple[int, int], ...]
     lanes: tuple[tuple[int, int], ...]
     warps: tuple[tuple[int, int], ...]
+    blocks: tuple[tuple[int, int], ...]
 
     @property
     def slots(self) -> IndexArray:
         """The coordinate along the axis of each slot."""
-        distances = [distance for _, distance in (*self.registers, *self.lanes, *self.warps)]
+        distances = [distance for _, distance in (*self.registers, *self.lanes, *self.warps, *self.blocks)]
         return LinearLayout.from_flat_bases({"slot": distances}, (self.linear.shape[self.axis],)).table("slot")
 
     @property
@@ -58,17 +57,12 @@ def without_axis(flat: int, shape: Sequence[int], axis: int) -> int:
 
 
 def axis_spread(linear: LinearLayout, axis: int) -> AxisSpread:
-    """The spread along an axis of a map that `is_separated`.
-
-    Raises LayoutError where CTAs hold different elements along the axis.
-    """
+    """The spread along an axis of a map that `is_separated`."""
     shift = linear.shifts()[axis]
     mask = (linear.shape[axis] - 1) << shift
-    if any(basis & mask for basis in linear.flat_bases("block")):
-        raise LayoutError(f"combining elements along dimension {axis}, which is spread over CTAs, is not there yet")
     moving = [
         tuple((bit, (basis & mask) >> shift) for bit, basis in enumerate(linear.flat_bases(name)) if basis & mask)
-        for name in LEVELS
+        for name in HARDWARE
     ]
     return AxisSpread(linear, axis, *moving)
 
@@ -89,25 +83,23 @@ def separated(linear: LinearLayout, axis: int) -> LinearLayout:
     return linear if is_separated(linear, axis) else rearranged(linear, axis)
 
 
-def rearranged(linear: LinearLayout, axis: int) -> LinearLayout:
-    """A map that `is_separated`, by powers of two, and walks an axis by registers, then lanes, then warps.
+def rearranged(linear: LinearLayout, axis: int, *, in_ctas: bool = False) -> LinearLayout:
+    """A map that `is_separated`, by powers of two, and walks an axis by registers, lanes, warps, then CTAs.
 
-    Lanes and warps move across the axis as in the given map where that leads to new elements, else along it.
+    Lanes, warps and CTAs move across the axis as in the given map where that leads to new elements, else along it.
+    With `in_ctas`, every CTA holds all of the axis.
     """
     shift, bits = linear.shifts()[axis], (linear.shape[axis] - 1).bit_length()
     mask = ((1 << bits) - 1) << shift
     across, along = f2.Echelon(), f2.Echelon()
     choices: dict[str, list[int | None]] = {}
-    blocks = linear.flat_bases("block")
-    if any(basis & mask for basis in blocks):
-        raise LayoutError(f"combining elements along dimension {axis}, which is spread over CTAs, is not there yet")
-    for basis in blocks:
-        across.add(basis)
-    for name in ("lane", "warp"):
+    for name in ("block", "lane", "warp"):
         chosen: list[int | None] = []
         for basis in linear.flat_bases(name):
             if across.add(basis & ~mask):
                 chosen.append(basis & ~mask)
+            elif in_ctas and name == "block":
+                chosen.append(0)
             else:
                 chosen.append(None if along.add(basis & mask) else 0)
         choices[name] = chosen
@@ -115,53 +107,60 @@ def rearranged(linear: LinearLayout, axis: int) -> LinearLayout:
     registers = [1 << (shift + bit) for bit in range(count)]
     position = shift + count
     columns: dict[str, list[int]] = {}
-    for name, chosen in choices.items():
+    for name in ("lane", "warp", "block"):
         columns[name] = []
-        for value in chosen:
+        for value in choices[name]:
             columns[name].append(1 << position if value is None else value)
             position += value is None
     total = linear.elements.bit_length() - 1
     registers += [1 << bit for bit in range(total) if not mask >> bit & 1 and across.add(1 << bit)]
-    return LinearLayout.from_flat_bases(
-        {"register": registers, **columns, "block": blocks}, linear.shape, linear.outputs
-    )
+    return LinearLayout.from_flat_bases({"register": registers, **columns}, linear.shape, linear.outputs)
 
 
 def warp_partials(spread: AxisSpread) -> LinearLayout:
-    """The map after every warp has combined its own elements: the axis has one element per warp along it.
+    """The map after every warp has combined its own elements: the axis has one element per warp and CTA along it.
 
     All lanes hold the result of their warp.
     """
     linear, axis = spread.linear, spread.axis
-    levels = (spread.registers, spread.lanes, spread.warps)
-    moving = {name: dict(pairs) for name, pairs in zip(LEVELS, levels, strict=True)}
+    levels = (spread.registers, spread.lanes, spread.warps, spread.blocks)
+    moving = {name: dict(pairs) for name, pairs in zip(HARDWARE, levels, strict=True)}
     free = linear.free_variables()["register"]
     shape = list(linear.shape)
-    shape[axis] = 1 << len(spread.warps)
+    shape[axis] = 1 << (len(spread.warps) + len(spread.blocks))
     bases: dict[str, list[Sequence[int]]] = {name: [] for name in HARDWARE}
     step = 1
     for name in HARDWARE:
         for bit, basis in enumerate(linear.bases[name]):
-            if bit not in moving.get(name, {}):
+            if bit not in moving[name]:
                 if name != "register" or not free >> bit & 1:
                     bases[name].append(basis)
+            elif name == "lane":
+                bases[name].append(unit(axis, 0, len(shape)))
             elif name != "register":
-                bases[name].append(unit(axis, step if name == "warp" else 0, len(shape)))
-                step *= 2 if name == "warp" else 1
+                bases[name].append(unit(axis, step, len(shape)))
+                step *= 2
     return LinearLayout.from_bases(bases, shape)
 
 
 def gathered(partials: LinearLayout, axis: int, element_bytes: int, *, lanes: bool) -> LinearLayout:
-    """The map in which every warp holds all elements along an axis that was spread over warps.
+    """The map in which every warp holds all elements along an axis that was spread over warps and CTAs.
 
     As many as fill one access go to the registers of a thread; with `lanes`, the others to lanes that hold copies,
-    where there are enough of those, else all to registers.
+    where there are enough of those. Where there are not, and the axis is spread over warps as well as over CTAs, it
+    stays spread over CTAs; else all go to registers.
     """
     shift, bits = partials.shifts()[axis], (partials.shape[axis] - 1).bit_length()
     mask = ((1 << bits) - 1) << shift
-    direct = min(bits, (VECTOR_BYTES // element_bytes).bit_length() - 1)
+    blocks = partials.flat_bases("block")
+    in_ctas = [basis & mask for basis in blocks if basis & mask]
     lane_bases = list(partials.flat_bases("lane"))
     spare = [bit for bit, basis in enumerate(lane_bases) if basis == 0]
+    most = (VECTOR_BYTES // element_bytes).bit_length() - 1
+    if bits - most > len(spare) and 0 < len(in_ctas) < bits:
+        bits -= len(in_ctas)
+        mask &= ~sum(in_ctas)
+    direct = min(bits, most)
     if lanes and len(spare) >= bits - direct:
         for bit, position in zip(range(direct, bits), spare, strict=False):
             lane_bases[position] = 1 << (shift + bit)
@@ -171,7 +170,7 @@ def gathered(partials: LinearLayout, axis: int, element_bytes: int, *, lanes: bo
         "register": [*(1 << (shift + bit) for bit in range(direct)), *partials.flat_bases("register")],
         "lane": lane_bases,
         "warp": [basis & ~mask for basis in partials.flat_bases("warp")],
-        "block": partials.flat_bases("block"),
+        "block": [basis & ~mask for basis in blocks],
     }
     return LinearLayout.from_flat_bases(bases, partials.shape)
 

@@ -7,22 +7,25 @@ make vectors as fit. The positions of the tile number the pieces by their highes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from glueball.layouts import f2
+from glueball.layouts.in_place import moved, resting_matrices, resting_vector
 from glueball.layouts.linear import LinearLayout
 from glueball.layouts.matrix_moves import Matrices, matrices_of, matrix_accesses
 from glueball.layouts.memory import VECTOR_BYTES, wavefronts
 from glueball.layouts.plans import SharedAccess, SharedRoundTrip
-from glueball.layouts.swizzle import Side, Vectors, common_vector, extra_vector, extra_vectors, swizzle
+from glueball.layouts.swizzle import Side, Vectors, as_served, common_vector, extra_vector, extra_vectors, swizzle
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: two layouts, which are comparable and keep data in its CTA, and what the target has."""
+    """What is asked: two layouts, which are comparable, and what the target has.
+    `in_place` says that register i of the result is register i of the source in a loop's next turn.
+    """
 
     source: LinearLayout
     destination: LinearLayout
@@ -30,12 +33,25 @@ class Request:
     banks: int
     matrix_loads: bool = False
     matrix_stores: bool = False
+    in_place: bool = False
 
     @property
     def block_changes(self) -> tuple[int, ...]:
         """What the CTA bits of the destination differ by from those of the source."""
         pairs = zip(self.source.flat_bases("block"), self.destination.flat_bases("block"), strict=True)
         return tuple(before ^ after for before, after in pairs)
+
+    @property
+    def other_parts(self) -> dict[int, int]:
+        """The bits of a rank under which CTAs of the source hold other elements, each with the elements' basis.
+
+        Empty where no data leaves its CTA.
+        """
+        held = f2.Echelon(cta_columns(self.source))
+        if all(vector in held for vector in (*cta_columns(self.destination), *self.block_changes)):
+            return {}
+        blocks = enumerate(self.source.flat_bases("block"))
+        return {1 << bit: basis for bit, basis in blocks if held.add(basis)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,9 @@ def plan_round_trip(request: Request, scratch_bytes: int) -> SharedRoundTrip:
     writer = _mover(request.source, request.source.free_variables(), ())
     reader = _mover(request.destination, {}, request.block_changes)
     generators = f2.independent(cta_columns(request.source))
+    if others := request.other_parts:
+        reader = _in_piece(reader, generators, tuple(others.values()))
+        request = replace(request, matrix_loads=False)
     fitting = (scratch_bytes // request.element_bytes).bit_length() - 1
     if fitting >= len(generators):
         return _cheapest(request, writer, reader, generators, [])
@@ -81,7 +100,7 @@ def plan_round_trip(request: Request, scratch_bytes: int) -> SharedRoundTrip:
     for preference in _preferences(writer.side, reader.side, request.element_bytes):
         ordered = f2.independent((*preference, *generators))
         plans.append(_cheapest(request, writer, reader, ordered[:fitting], ordered[fitting:]))
-    return min(plans, key=lambda plan: plan.issue_slots)
+    return min(plans, key=lambda plan: _cost(request, plan))
 
 
 def _mover(layout: LinearLayout, free: dict[str, int], changes: tuple[int, ...]) -> Mover:
@@ -108,18 +127,26 @@ def _cheapest(
     request: Request, writer: Mover, reader: Mover, piece: Sequence[int], section: Sequence[int]
 ) -> SharedRoundTrip:
     """The cheapest plan whose rounds move the span of `piece`, and its cosets by the combinations of `section`."""
+    readers = [replace(reader, side=side) for side in as_served(reader.side, request.banks)]
     if section:
-        writer, reader = (_in_piece(mover, piece, section) for mover in (writer, reader))
-    found = [_round_trip(request, each) for each in _plain_candidates(request, writer, reader, piece, section)]
-    plans = [plan for plan in found if plan is not None]
-    best = min(plans, key=lambda plan: plan.issue_slots)
-    if min(best.write_vector, best.read_vector) * request.element_bytes == VECTOR_BYTES:
-        return best
-    for each in _matrix_candidates(request, writer, reader, piece, section):
-        plan = _round_trip(request, each)
-        if plan is not None and plan.issue_slots < best.issue_slots:
-            best = plan
-    return best
+        writer, *readers = (_in_piece(mover, piece, section) for mover in (writer, *readers))
+
+    def cheapest(candidates: Callable[..., Iterator[Candidate]], *best: SharedRoundTrip) -> SharedRoundTrip:
+        found = (each for one in readers for each in candidates(request, writer, one, piece, section))
+        plans = (plan for plan in (_round_trip(request, each) for each in found) if plan is not None)
+        return min((*best, *plans), key=lambda plan: _cost(request, plan))
+
+    best = cheapest(_plain_candidates)
+    widest = min(best.write_vector, best.read_vector) * request.element_bytes == VECTOR_BYTES
+    return best if widest and not request.in_place else cheapest(_matrix_candidates, best)
+
+
+def _cost(request: Request, plan: SharedRoundTrip) -> tuple[int, ...]:
+    """What plans are compared by: issue slots; where those are equal, moves between trips, then address registers."""
+    if not request.in_place:
+        return (plan.issue_slots,)
+    changes = moved(plan.write.groups, plan.read.groups, plan.element_bytes)
+    return plan.issue_slots, *changes, plan.write.addresses + plan.read.addresses
 
 
 def _in_piece(mover: Mover, piece: Sequence[int], section: Sequence[int]) -> Mover:
@@ -140,24 +167,36 @@ def _plain_candidates(
     """Tiles for vector accesses: the widest that both sides have in common, then wider ones for either side."""
     common = common_vector(writer.side, reader.side, request.element_bytes)
 
-    def tile(owner: Side, other: Side, extra: tuple[int, ...]) -> Tile | None:
-        vectors = Vectors(common, extra)
+    def tile(owner: Side, other: Side, vectors: Vectors) -> Tile | None:
         offsets = swizzle(owner, other, vectors, piece, request.element_bytes, request.banks)
         return None if offsets is None else Tile((*offsets, *section), len(piece))
 
     shared = len(common)
-    plain = tile(writer.side, reader.side, ())
-    if plain is not None:
-        yield Candidate(plain, (writer, reader), (shared, shared))
+    for both in (common, *_resting(request, writer, reader, piece, shared)):
+        plain = tile(writer.side, reader.side, Vectors(both, ()))
+        if plain is not None:
+            yield Candidate(plain, (writer, reader), (shared, shared))
     for owner, other in ((writer, reader), (reader, writer)):
         choices = list(extra_vectors(owner.side, other.side, common, request.element_bytes))
         shorter = ((count, extra) for count in range(len(choices[0]), 0, -1) for extra in choices)
         for count, extra in shorter:
-            found = tile(owner.side, other.side, extra[:count])
+            found = tile(owner.side, other.side, Vectors(common, extra[:count]))
             if found is not None:
                 wide = shared + count
                 yield Candidate(found, (writer, reader), (wide, shared) if owner is writer else (shared, wide))
                 break
+
+
+def _resting(
+    request: Request, writer: Mover, reader: Mover, piece: Sequence[int], count: int
+) -> Iterator[tuple[int, ...]]:
+    """Another vector of as many bits that both sides have, for a conversion in place."""
+    if request.in_place:
+        threads = (*writer.side.threads, *reader.side.threads)
+        inside = f2.Echelon(piece)
+        vector = resting_vector(request.source, request.destination, threads, count)
+        if len(vector) == count and all(basis in inside for basis in vector):
+            yield vector
 
 
 def _matrix_candidates(
@@ -167,20 +206,23 @@ def _matrix_candidates(
     inside = f2.Echelon(piece)
     common = common_vector(writer.side, reader.side, request.element_bytes)
 
-    def choices(mover: Mover, changes: tuple[int, ...], allowed: bool) -> list[Mover]:
+    def choices(mover: Mover, other: LinearLayout, changes: tuple[int, ...], allowed: bool) -> list[Mover]:
         warps = mover.layout.flat_bases("warp")
         threads = (*mover.layout.flat_bases("lane"), *warps, *changes)
         if not allowed or any(vector not in inside for vector in threads):
             return [mover]
         registers = f2.independent((*common, *mover.side.registers), mover.side.threads)
+        found = matrices_of(mover.layout, registers, request.element_bytes)
+        if request.in_place:
+            found += resting_matrices(mover.layout, other, registers, mover.side.threads, request.element_bytes)
         return [mover] + [
             Mover(mover.layout, Side(matrices.row, matrices.rows, (*matrices.rows, *warps, *changes)), matrices)
-            for matrices in matrices_of(mover.layout, registers, request.element_bytes)
+            for matrices in found
         ]
 
     stores = request.matrix_stores and not request.source.free_variables()["lane"]
-    for write in choices(writer, (), stores):
-        for read in choices(reader, request.block_changes, request.matrix_loads):
+    for write in choices(writer, reader.layout, (), stores):
+        for read in choices(reader, writer.layout, request.block_changes, request.matrix_loads):
             found = _matrix_vectors(write, read)
             if found is None:
                 continue
@@ -237,11 +279,12 @@ def _round_trip(request: Request, candidate: Candidate) -> SharedRoundTrip | Non
 def _access(
     request: Request, mover: Mover, block: tuple[int, ...], tile: Tile, vector_bits: int, store: bool
 ) -> SharedAccess | None:
-    position = f2.Echelon(tile.positions)
+    others = {} if store else request.other_parts
+    position = f2.Echelon((*tile.positions, *others.values()))
     names = ("register", "lane", "warp")
     solved = {name: tuple(position.solve(basis) or 0 for basis in mover.layout.flat_bases(name)) for name in names}
     solved["block"] = tuple(position.solve(basis) or 0 for basis in block)
-    size = 1 << len(tile.positions)
+    size = 1 << (len(tile.positions) + len(others))
     where = LinearLayout.from_flat_bases(solved, (size,), ("position",))
     free = where.free_variables() if store else {}
     matrices, transposed = 0, False
@@ -256,9 +299,13 @@ def _access(
     idle_lanes, idle_warps = free.get("lane", 0), free.get("warp", 0)
     if not _whole(where, vector_bits, idle_lanes, idle_warps):
         return None
-    per_access = _wavefronts(where, tile.scratch_bits, vector_bits, request, idle_lanes, matrices)
+    plain_load = not (store or matrices or others)
+    per_access = _wavefronts(where, tile.scratch_bits, vector_bits, request, idle_lanes, matrices, load=plain_load)
     total = per_access * len(groups)
-    return SharedAccess(groups, where, tile.scratch_bits, idle_lanes, idle_warps, total, matrices, transposed)
+    round_bits = len(tile.positions) - tile.scratch_bits
+    return SharedAccess(
+        groups, where, tile.scratch_bits, idle_lanes, idle_warps, total, matrices, transposed, round_bits, tuple(others)
+    )
 
 
 def _whole(positions: LinearLayout, vector_bits: int, idle_lanes: int, idle_warps: int) -> bool:
@@ -273,7 +320,14 @@ def _whole(positions: LinearLayout, vector_bits: int, idle_lanes: int, idle_warp
 
 
 def _wavefronts(
-    positions: LinearLayout, scratch_bits: int, vector_bits: int, request: Request, idle_lanes: int, matrices: int
+    positions: LinearLayout,
+    scratch_bits: int,
+    vector_bits: int,
+    request: Request,
+    idle_lanes: int,
+    matrices: int,
+    *,
+    load: bool,
 ) -> int:
     """Wavefronts of one access of a warp, of all rounds together.
 
@@ -286,7 +340,7 @@ def _wavefronts(
     rounds = lanes >> scratch_bits
     width = request.element_bytes << vector_bits
     parts = [np.where(active & (rounds == number), offsets, -1) for number in np.unique(rounds[active])]
-    return sum(wavefronts(part, width, request.banks) for part in parts)
+    return sum(wavefronts(part, width, request.banks, load=load) for part in parts)
 
 
 def _groups(positions: LinearLayout, vector_bits: int) -> tuple[tuple[int, ...], ...]:

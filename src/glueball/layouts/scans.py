@@ -45,10 +45,12 @@ class ScanOrder:
 def scan_layout(linear: LinearLayout, axis: int) -> LinearLayout:
     """A map that can be scanned along an axis as it is: the map itself, or one close to it.
 
-    Every index bit must move along the axis by a power of two, or not at all, and the warps' must be neighbours.
+    Every index bit must move along the axis by a power of two, or not at all, and the warps' must be neighbours. Every
+    CTA holds all of the axis.
     """
-    found = separated(linear, axis)
-    return found if _segments(axis_spread(found, axis)) is not None else rearranged(linear, axis)
+    spread = axis_spread(separated(linear, axis), axis)
+    suits = not spread.blocks and _segments(spread) is not None
+    return spread.linear if suits else rearranged(linear, axis, in_ctas=True)
 
 
 def scan_order(linear: LinearLayout, axis: int) -> ScanOrder:

@@ -264,15 +264,14 @@ class SharedLinearLayout(SharedLayout):
     def shape(self) -> Vector:
         """The shape of the tensor that the bases describe."""
         columns = zip(*self.offset_bases, *self.block_bases, strict=True)
-        return tuple(1 << max(column).bit_length() for column in columns)
+        return normalise.integers((1 << max(column).bit_length() for column in columns), "shape")
 
     @property
     def cga_layout(self) -> tuple[Vector, ...]:
         """The block bases in units of one CTA's tile."""
         used = [max(column).bit_length() for column in zip(*self.offset_bases, strict=True)]
-        return tuple(
-            tuple(value >> bits for value, bits in zip(basis, used, strict=True)) for basis in self.block_bases
-        )
+        bases = ([value >> bits for value, bits in zip(basis, used, strict=True)] for basis in self.block_bases)
+        return normalise.vectors(bases, "cga_layout")
 
     def mangle(self) -> str:
         """Text that identifies the layout, for a specialised function's name."""

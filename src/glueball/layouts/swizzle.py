@@ -12,11 +12,11 @@ modulo the threads of the side that has the wider ones, it may not meet them. Wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from glueball.layouts import f2
-from glueball.layouts.memory import VECTOR_BYTES, WORD_BYTES
+from glueball.layouts.memory import VECTOR_BYTES, WORD_BYTES, merges_loads
 
 MOST_CHOICES = 40
 """Choices of a vector that are tried where the first one leaves conflicts."""
@@ -37,6 +37,18 @@ class Vectors:
 
     common: tuple[int, ...]
     extra: tuple[int, ...]
+
+
+def as_served(reader: Side, banks: int) -> Iterator[Side]:
+    """A reader as it is, then, where two phases of its loads are served at once, with the lanes of both in its phase.
+
+    So they are where one of its lowest two lane bits moves nothing (see `memory.merges`). Without that bit, as many
+    lane bits span both phases as span one of other readers.
+    """
+    yield reader
+    if merges_loads(1 << len(reader.lanes), banks) and 0 in reader.lanes[:2]:
+        idle = reader.lanes.index(0)
+        yield replace(reader, lanes=(*reader.lanes[:idle], *reader.lanes[idle + 1 :]))
 
 
 def common_vector(writer: Side, reader: Side, element_bytes: int) -> tuple[int, ...]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from glueball.lower.terms import Lowered, Registers, Term
 from glueball.targets import Target
+from glueball.thread import special
 from glueball.thread.builder import Builder
 from glueball.thread.ir import SharedAllocation
+from glueball.thread.ir import Value as Register
 from glueball.tile.buffers import Group, Places
 from glueball.tile.ir import Operation, Region, Value
 
 
 @dataclass(slots=True)
 class Context:
-    """The kernel being lowered: the instruction builder and what each tile value became."""
+    """The kernel being lowered: the instruction builder and what each tile value became.
+
+    `global_scratch` is the address of the memory that the launch provides, where the kernel needs some.
+    `num_warps` are those of the partition being lowered, `barrier` the hardware barrier by which its threads wait for
+    one another, None where that is the whole block's. A program runs on `num_ctas` CTAs.
+
+    `partition` is the number of the partition being lowered, `partitions` gives further ones theirs; `cluster_barriers`
+    has the slot of each of those that wait for the same one in other CTAs. `words_elsewhere` are the allocations of
+    mbarriers at which threads of other CTAs arrive.
+    """
 
     builder: Builder
     target: Target
@@ -26,6 +38,13 @@ class Context:
     views: Mapping[Value, Places] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     tile_allocations: Mapping[str, Operation] = field(default_factory=dict)
+    barrier: int | None = None
+    global_scratch: Register | None = None
+    num_ctas: int = 1
+    partition: int = 0
+    partitions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    cluster_barriers: dict[int, int] = field(default_factory=dict)
+    words_elsewhere: frozenset[str] = frozenset()
 
     def terms(self, value: Value) -> Registers:
         """The registers of a tile value."""
@@ -35,6 +54,17 @@ class Context:
         """The register of a scalar value."""
         (term,) = self.values[value].terms
         return term
+
+    def program_id(self, axis: int) -> Register:
+        """Index of the program along an axis; the CTAs of one are neighbours along the first."""
+        return self._of_programs(self.builder.program_id(axis), axis)
+
+    def num_programs(self, axis: int) -> Register:
+        """Number of programs along an axis."""
+        return self._of_programs(self.builder.emit(special.NUM_PROGRAMS, (), {"axis": axis})[0], axis)
+
+    def _of_programs(self, blocks: Register, axis: int) -> Register:
+        return blocks if axis else self.builder.shift_right(blocks, self.num_ctas.bit_length() - 1)
 
     def bind(self, value: Value, terms: Registers) -> None:
         """Records what a tile value became."""

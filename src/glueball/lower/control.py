@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from glueball.lower.context import Context, lowers
 from glueball.lower.terms import Term, materialize, register_count, register_types
@@ -11,23 +12,26 @@ from glueball.thread.ir import Region, Value
 from glueball.tile.ir import Operation
 from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import Value as TileValue
+from glueball.tile.operations import TILE_OPERATIONS
 from glueball.tile.types import distributed_type
 
 SHORT_BODY = 16
 ROUNDS_AT_ONCE = 8
 LONGEST_STEP = 1 << 16
-SYNCHRONIZING = frozenset({"barrier", "shared_store", "shared_load"})
 
 
-def _flatten(context: Context, values: Iterable[TileValue]) -> list[Value]:
+def flatten(context: Context, values: Iterable[TileValue]) -> list[Value]:
+    """The registers of tile values, one after another."""
     return [materialize(context.builder, term) for value in values for term in context.terms(value)]
 
 
-def _kinds(values: Sequence[TileValue]) -> list[str]:
+def kinds_of(values: Sequence[TileValue]) -> list[str]:
+    """The types of those registers."""
     return [kind for value in values for kind in register_types(value.type)]
 
 
-def _bind_all(context: Context, values: Sequence[TileValue], registers: Sequence[Value]) -> None:
+def bind_all(context: Context, values: Sequence[TileValue], registers: Sequence[Value]) -> None:
+    """Records which of the registers every tile value became."""
     position = 0
     for value in values:
         count = register_count(value.type)
@@ -38,7 +42,20 @@ def _bind_all(context: Context, values: Sequence[TileValue], registers: Sequence
 def _fill(context: Context, region: Region, body: TileRegion, *, loop: bool) -> None:
     with context.builder.inside(region, loop=loop):
         yielded = context.lower_region(context, body)
-        context.builder.yield_values(_flatten(context, yielded))
+        context.builder.yield_values(flatten(context, yielded))
+
+
+@contextmanager
+def only_where(context: Context, condition: Term) -> Iterator[None]:
+    """What is emitted inside is done by the threads for which a condition holds; it must give no values."""
+    builder = context.builder
+    inside, outside = builder.new_region(), builder.new_region()
+    with builder.inside(inside):
+        yield
+        builder.yield_values([])
+    with builder.inside(outside):
+        builder.yield_values([])
+    builder.structured(control.IF, (materialize(builder, condition),), (inside, outside), [])
 
 
 @lowers("if")
@@ -50,8 +67,8 @@ def lower_if(context: Context, operation: Operation) -> None:
         region = context.builder.new_region()
         _fill(context, region, body, loop=False)
         regions.append(region)
-    results = context.builder.structured(control.IF, (condition,), regions, _kinds(operation.results))
-    _bind_all(context, operation.results, results)
+    results = context.builder.structured(control.IF, (condition,), regions, kinds_of(operation.results))
+    bind_all(context, operation.results, results)
 
 
 @lowers("for")
@@ -59,7 +76,7 @@ def lower_for(context: Context, operation: Operation) -> None:
     """A counted loop. Several rounds of a short body are laid out one after the other, the rest in a second loop."""
     builder, bounds = context.builder, operation.operands[:3]
     lower, upper, step = (materialize(builder, context.term(bound)) for bound in bounds)
-    carried = _flatten(context, operation.operands[3:])
+    carried = flatten(context, operation.operands[3:])
     rounds = _rounds_at_once(operation, step)
     if rounds > 1:
         assert step.constant is not None
@@ -69,16 +86,21 @@ def lower_for(context: Context, operation: Operation) -> None:
         carried = _loop(context, operation, (lower, last, stride), carried, rounds)
         lower = carried.pop(0)
     results = _loop(context, operation, (lower, upper, step), carried, 1)
-    _bind_all(context, operation.results, results)
+    bind_all(context, operation.results, results)
 
 
 def _rounds_at_once(operation: Operation, step: Value) -> int:
     """How many rounds of a loop to lay out together: only short bodies of scalars that count upwards."""
     (body,) = operation.regions
     short = len(body.operations) <= SHORT_BODY and all(
-        not inner.regions and inner.opcode not in SYNCHRONIZING and _is_scalar(inner) for inner in body.operations
+        not inner.regions and not _synchronizes(inner) and _is_scalar(inner) for inner in body.operations
     )
     return ROUNDS_AT_ONCE if short and step.constant is not None and 0 < step.constant <= LONGEST_STEP else 1
+
+
+def _synchronizes(operation: Operation) -> bool:
+    effects = TILE_OPERATIONS[operation.opcode].effects
+    return effects.synchronises or effects.reads_shared or effects.writes_shared
 
 
 def _is_scalar(operation: Operation) -> bool:
@@ -91,7 +113,7 @@ def _loop(
     """One loop instruction; with several rounds at once, where it stopped comes before the carried results."""
     builder, (body,) = context.builder, operation.regions
     lower, upper, step = bounds
-    kinds = _kinds(operation.results)
+    kinds = kinds_of(operation.results)
     counters = [lower.type] if rounds > 1 else []
     region = builder.new_region([lower.type, *counters, *kinds])
     region.arguments[0].divisibility = min(lower.divisibility, step.divisibility)
@@ -101,8 +123,8 @@ def _loop(
         for index in range(rounds):
             assert rounds == 1 or step.constant is not None
             context.bind(induction, (Term(region.arguments[0], index * (step.constant or 0) // rounds),))
-            _bind_all(context, values, current)
-            current = _flatten(context, context.lower_region(context, body))
+            bind_all(context, values, current)
+            current = flatten(context, context.lower_region(context, body))
         stopped = [builder.add(region.arguments[0], step)] if counters else []
         builder.yield_values([*stopped, *current])
     start = [lower] if counters else []
@@ -121,16 +143,16 @@ def _loop(
 @lowers("while")
 def lower_while(context: Context, operation: Operation) -> None:
     """A loop on a condition."""
-    kinds = _kinds(operation.results)
-    operands = _flatten(context, operation.operands)
+    kinds = kinds_of(operation.results)
+    operands = flatten(context, operation.operands)
     regions = []
     for body in operation.regions:
         region = context.builder.new_region(kinds)
-        _bind_all(context, body.arguments, region.arguments)
+        bind_all(context, body.arguments, region.arguments)
         _fill(context, region, body, loop=True)
         regions.append(region)
     results = context.builder.structured(control.WHILE, operands, regions, kinds)
-    _bind_all(context, operation.results, results)
+    bind_all(context, operation.results, results)
 
 
 @lowers("return")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
+from glueball.errors import CompilationError
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import span, split_constant, thread_offset
 from glueball.lower.memory import representative_mask, representative_registers
@@ -17,7 +21,7 @@ from glueball.tile.types import distributed_type, dtype, element_of, int32
 def print_values(context: Context, operation: Operation) -> None:
     """A line for each register; a scalar and a bare prefix are printed once."""
     builder, layout = context.builder, operation.attributes["format"]
-    programs = [builder.program_id(axis) for axis in range(3)]
+    programs = [context.program_id(axis) for axis in range(3)]
     nothing = Lowered(int32, (Term(builder.constant("i32", 0)),))
     lowered = context.values[operation.operands[0]] if operation.operands else nothing
     holders, keep = representative_mask(context, lowered), representative_registers(lowered)
@@ -30,7 +34,8 @@ def print_values(context: Context, operation: Operation) -> None:
             if operation.operands:
                 operands += _coordinates(builder, lowered.type, register) if layout.shape else []
                 operands.append(_widened(builder, materialize(builder, term), element_of(lowered.type)))
-            builder.emit(diagnostics.PRINT, operands, {"layout": layout, "format": layout.c_format})
+            attributes = {"layout": layout, "format": layout.c_format, "register": register}
+            builder.emit(diagnostics.PRINT, operands, attributes)
         builder.yield_values([])
     condition = builder.constant("i1", True) if holders is None else materialize(builder, holders)
     idle = builder.new_region()
@@ -46,9 +51,9 @@ def _coordinates(builder: Builder, kind: object, register: int) -> list[Value]:
     image = int(linear.table("register")[register])
     found = []
     for axis in range(len(kind.shape)):
-        lanes, warps = ([basis[axis] for basis in linear.bases[name]] for name in ("lane", "warp"))
-        mixed, added = split_constant(linear.unflatten(image)[axis], span(lanes) | span(warps))
-        start = builder.logical_xor(thread_offset(builder, lanes, warps), builder.constant("i32", mixed))
+        bases = [[basis[axis] for basis in linear.bases[name]] for name in ("lane", "warp", "block")]
+        mixed, added = split_constant(linear.unflatten(image)[axis], reduce(or_, map(span, bases)))
+        start = builder.logical_xor(thread_offset(builder, *bases), builder.constant("i32", mixed))
         found.append(builder.add(start, builder.constant("i32", added)))
     return found
 
@@ -62,6 +67,16 @@ def _widened(builder: Builder, value: Value, element: object) -> Value:
     if BITS[register_type(element)] >= 32:
         return value
     return builder.convert(conversion.SIGN_EXTEND if element.signed else conversion.ZERO_EXTEND, value, "i32")
+
+
+@lowers("breakpoint")
+def refuse_breakpoint(_: Context, operation: Operation) -> None:
+    """Threads cannot stop one by one for a debugger."""
+    raise CompilationError(
+        "`breakpoint()` works on the reference executor alone, which runs programs one after the other on whole tiles: "
+        "set GLUEBALL_EXECUTOR=reference",
+        operation.location,
+    )
 
 
 @lowers("assert")

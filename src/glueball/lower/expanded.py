@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from glueball.layouts import Condition, Exchange, SharedAccess, Shuffles, ThreadFunction, WarpMoves
+from glueball.layouts import Condition, Exchange, SharedAccess, Shuffles, ThreadFunction, WarpMoves, f2
 from glueball.lower.context import Context, lowers
-from glueball.lower.linear import lane_id, linear_combination, span, split_constant, thread_offset, warp_id
-from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type
+from glueball.lower.linear import (
+    cta_rank,
+    lane_id,
+    linear_combination,
+    span,
+    split_constant,
+    thread_offset,
+    warp_id,
+)
+from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type, read_shared
 from glueball.lower.shared_memory import allocate_view
 from glueball.lower.terms import Term, conjunction, materialize, materialize_all, register_type
 from glueball.thread import arithmetic, conversion, memory, synchronization
@@ -20,13 +30,6 @@ from glueball.tile.ir import Operation
 from glueball.tile.types import element_of
 
 WORD = 32
-
-
-@lowers("barrier")
-def barrier(context: Context, operation: Operation) -> None:
-    """All warps of the block meet, and their shared accesses are ordered."""
-    context.builder.emit(synchronization.ORDER_SHARED)
-    context.builder.emit(synchronization.BARRIER)
 
 
 @lowers("permute_registers")
@@ -77,14 +80,14 @@ def shared_load(context: Context, operation: Operation) -> None:
     for each in _accesses(builder, operation, access):
         attributes = _shared_attributes(operation, access, kind, each)
         if access.matrices:
-            values = builder.emit(matrix_moves.LOAD_MATRIX, [each.offset], attributes)
+            values: Sequence[Value] = builder.emit(matrix_moves.LOAD_MATRIX, [each.offset], attributes)
         else:
-            operands = [each.offset]
+            operands: list[Value] = []
             if each.mask is not None:
                 before = [materialize(builder, received.get(register, nothing)) for register in each.registers]
                 operands += [materialize(builder, each.mask), *(as_stored(builder, value, element) for value in before)]
             masks = {"masked": each.mask is not None, "replaced": each.mask is not None}
-            values = builder.emit(memory.SHARED_LOAD, operands, {**attributes, **masks})
+            values = read_shared(builder, each.offset, each.rank, operands, {**attributes, **masks})
         for register, value in zip(each.registers, values, strict=True):
             received[register] = Term(as_register(builder, value, element))
     context.bind(operation.result, tuple(received.get(register, nothing) for register in plan.copies))
@@ -92,12 +95,16 @@ def shared_load(context: Context, operation: Operation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """One access of scratch memory: its registers, the thread's byte offset, an immediate on top, and who makes it."""
+    """One access of scratch memory: its registers, the thread's byte offset, an immediate on top, and who makes it.
+
+    `rank` is that of the CTA whose memory it is, None for the thread's own.
+    """
 
     registers: tuple[int, ...]
     offset: Value
     immediate: int
     mask: Term | None
+    rank: Value | None
 
 
 def _shared_attributes(operation: Operation, access: SharedAccess, kind: str, each: _Access) -> dict[str, Any]:
@@ -109,21 +116,31 @@ def _shared_attributes(operation: Operation, access: SharedAccess, kind: str, ea
 
 def _accesses(builder: Builder, operation: Operation, access: SharedAccess) -> list[_Access]:
     """The accesses of one side of a conversion in the round of an operation."""
-    lanes, warps = access.offset_bases("lane"), access.offset_bases("warp")
-    base = thread_offset(builder, lanes, warps)
-    variable = span(lanes) | span(warps)
     shift = operation.attributes["plan"].element_bytes.bit_length() - 1
+    bases = [[basis << shift for basis in access.offset_bases(name)] for name in ("lane", "warp", "block")]
+    base = thread_offset(builder, *bases)
+    variable = reduce(or_, map(span, bases))
     result = []
     for group, condition in access.in_round(operation.attributes.get("round", 0)):
-        mixed, added = split_constant(access.offset_of(group[0]), variable)
+        mixed, added = split_constant(access.offset_of(group[0]) << shift, variable)
         offset = builder.logical_xor(base, builder.constant("i32", mixed))
         mask = None if condition is None else Term(_condition(builder, condition))
-        result.append(_Access(group, builder.shift_left(offset, shift), added << shift, mask))
+        result.append(_Access(group, offset, added, mask, _rank(builder, access, group[0])))
     return result
 
 
+def _rank(builder: Builder, access: SharedAccess, register: int) -> Value | None:
+    """The rank of the CTA to whose memory an access of a register goes; None where that is the thread's own."""
+    if not access.crosses_ctas:
+        return None
+    lanes, warps, changes = (access.rank_bases(name) for name in ("lane", "warp", "block"))
+    ranks = [1 << bit ^ change for bit, change in enumerate(changes)]
+    constant = builder.constant("i32", f2.apply(access.rank_bases("register"), register))
+    return builder.logical_xor(thread_offset(builder, lanes, warps, ranks), constant)
+
+
 def _condition(builder: Builder, condition: Condition) -> Value:
-    value = thread_offset(builder, condition.lane, condition.warp)
+    value = thread_offset(builder, condition.lane, condition.warp, condition.block)
     return builder.compare(arithmetic.COMPARE_SIGNED, "eq", value, builder.constant("i32", condition.value))
 
 
@@ -153,22 +170,23 @@ def _rounds(builder: Builder, moves: WarpMoves, values: dict[int, Value]) -> dic
 def _exchange(builder: Builder, exchange: Exchange, values: dict[int, Value], outputs: Sequence[int]) -> None:
     """Permutes registers within each thread, in place, by selects on bits of the thread's index."""
     for stage, registers in exchange.schedule(outputs):
-        swaps = _odd_parity(builder, stage.lane_mask, stage.warp_mask)
+        swaps = _odd_parity(builder, stage.lane_mask, stage.warp_mask, stage.block_mask)
         before = dict(values)
         for register in registers:
             values[register] = builder.select(swaps, before[register ^ stage.swap], before[register])
 
 
-def _odd_parity(builder: Builder, lane_mask: int, warp_mask: int) -> Value:
+def _odd_parity(builder: Builder, lane_mask: int, warp_mask: int, cta_mask: int) -> Value:
     parts = builder.constant("i32", 0)
-    for identifier, mask in ((lane_id(builder), lane_mask), (warp_id(builder), warp_mask)):
-        bases = [mask >> bit & 1 for bit in range(mask.bit_length())]
-        parts = builder.logical_xor(parts, linear_combination(builder, identifier, bases, whole=False))
+    for identifier, mask in ((lane_id, lane_mask), (warp_id, warp_mask), (cta_rank, cta_mask)):
+        if mask:
+            bases = [mask >> bit & 1 for bit in range(mask.bit_length())]
+            parts = builder.logical_xor(parts, linear_combination(builder, identifier(builder), bases, whole=False))
     return builder.compare(arithmetic.COMPARE_SIGNED, "ne", parts, builder.constant("i32", 0))
 
 
 def _thread_function(builder: Builder, function: ThreadFunction) -> Value:
-    base = thread_offset(builder, function.lane, function.warp)
+    base = thread_offset(builder, function.lane, function.warp, function.block)
     return builder.logical_xor(base, builder.constant("i32", function.base))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from glueball.thread import special
 from glueball.thread.builder import Builder
 from glueball.thread.ir import Value
+from glueball.thread.nvidia import cluster
 
 
 def linear_combination(builder: Builder, source: Value, bases: Sequence[int], *, whole: bool = True) -> Value:
@@ -29,11 +30,17 @@ def linear_combination(builder: Builder, source: Value, bases: Sequence[int], *,
     return result
 
 
-def thread_offset(builder: Builder, lane_bases: Sequence[int], warp_bases: Sequence[int]) -> Value:
-    """What lane and warp contribute to a linear map, as one i32 register."""
-    lane = linear_combination(builder, lane_id(builder), lane_bases) if any(lane_bases) else builder.constant("i32", 0)
-    warp = linear_combination(builder, warp_id(builder), warp_bases) if any(warp_bases) else builder.constant("i32", 0)
-    return _combined(builder, lane, warp, bool(span(lane_bases) & span(warp_bases)))
+def thread_offset(
+    builder: Builder, lane_bases: Sequence[int], warp_bases: Sequence[int], cta_bases: Sequence[int] = ()
+) -> Value:
+    """What lane, warp and CTA contribute to a linear map, as one i32 register."""
+    total, bits = builder.constant("i32", 0), 0
+    for identifier, bases in ((lane_id, lane_bases), (warp_id, warp_bases), (cta_rank, cta_bases)):
+        if any(bases):
+            part = linear_combination(builder, identifier(builder), bases)
+            total = _combined(builder, total, part, bool(bits & span(bases)))
+            bits |= span(bases)
+    return total
 
 
 def span(bases: Sequence[int]) -> int:
@@ -57,6 +64,11 @@ def lane_id(builder: Builder) -> Value:
 def warp_id(builder: Builder) -> Value:
     """Index of the warp in its block."""
     return builder.emit(special.WARP_ID)[0]
+
+
+def cta_rank(builder: Builder) -> Value:
+    """Number of the CTA in its cluster."""
+    return builder.emit(cluster.CTA_RANK)[0]
 
 
 def _overlap(by_distance: dict[int, int]) -> bool:

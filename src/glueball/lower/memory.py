@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glueball.lower.context import Context, lowers
-from glueball.lower.linear import lane_id, warp_id
+from glueball.lower.linear import cta_rank, lane_id, warp_id
 from glueball.lower.terms import Lowered, Registers, Term, conjunction, extend_offset, materialize, register_type
 from glueball.thread import arithmetic, conversion, memory
 from glueball.thread.builder import Builder, power_of_two_in, wrapped
 from glueball.thread.ir import Value
+from glueball.thread.nvidia import cluster
 from glueball.tile.ir import Operation
 from glueball.tile.types import distributed_type, dtype, element_of, pointer_type
 
@@ -163,19 +164,28 @@ def representative_mask(context: Context, lowered: Lowered) -> Term | None:
     """The predicate of threads that are the first holders of their elements; None where all are."""
     if isinstance(lowered.type, distributed_type):
         redundant = lowered.type.linear.free_variables()
-        return idle_mask(context.builder, redundant["lane"], redundant["warp"])
-    return idle_mask(context.builder, context.target.lanes - 1, context.num_warps - 1)
+        return idle_mask(context.builder, redundant["lane"], redundant["warp"], redundant["block"])
+    return idle_mask(context.builder, context.target.lanes - 1, context.num_warps - 1, context.num_ctas - 1)
 
 
-def idle_mask(builder: Builder, lanes: int, warps: int) -> Term | None:
-    """The predicate of threads whose masked lane and warp bits are all zero; None where nothing is masked."""
+def idle_mask(builder: Builder, lanes: int, warps: int, ctas: int = 0) -> Term | None:
+    """The predicate of threads whose masked bits of lane, warp and CTA are all zero; None where nothing is masked."""
     mask = None
-    for identifier, bits in ((lane_id, lanes), (warp_id, warps)):
+    for identifier, bits in ((lane_id, lanes), (warp_id, warps), (cta_rank, ctas)):
         if bits:
             part = builder.logical_and(identifier(builder), builder.constant("i32", bits))
             term = Term(builder.compare(arithmetic.COMPARE_SIGNED, "eq", part, builder.constant("i32", 0)))
             mask = term if mask is None else conjunction(mask, term)
     return mask
+
+
+def read_shared(
+    builder: Builder, offset: Value, rank: Value | None, others: Sequence[Value], attributes: dict[str, Any]
+) -> Sequence[Value]:
+    """A load from shared memory: the CTA's own, or that of the CTA of a rank. `others` are mask and replacements."""
+    if rank is None:
+        return builder.emit(memory.SHARED_LOAD, [offset, *others], attributes)
+    return builder.emit(cluster.REMOTE_LOAD, [offset, rank, *others], {**attributes, "remote": True})
 
 
 def _both(masks: Registers | None, extra: Term | None, count: int) -> Registers | None:
@@ -200,6 +210,8 @@ def _qualifiers(operation: Operation) -> dict[str, Any]:
         "cache": attributes.get("cache_modifier") or "",
         "eviction": attributes.get("eviction_policy") or "",
         "volatile": bool(attributes.get("volatile")),
+        "cache_policy": attributes.get("cache_policy"),
+        "prefetch": attributes.get("prefetch"),
     }
 
 

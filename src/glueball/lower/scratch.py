@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from glueball.layouts import LinearLayout, f2
 from glueball.lower.context import Context, lowers
-from glueball.lower.linear import span, split_constant, thread_offset
-from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type, representative_registers
+from glueball.lower.linear import cta_rank, span, split_constant, thread_offset
+from glueball.lower.memory import (
+    as_register,
+    as_stored,
+    idle_mask,
+    memory_type,
+    read_shared,
+    representative_registers,
+)
 from glueball.lower.terms import Term, conjunction, materialize
 from glueball.thread import memory
 from glueball.thread.builder import Builder
@@ -28,7 +37,7 @@ def _vectors(linear: LinearLayout, itemsize: int) -> Iterator[list[int]]:
     free = linear.free_variables()
     held = f2.Echelon(linear.flat_bases("register"))
     others = 0
-    for name in ("lane", "warp"):
+    for name in ("lane", "warp", "block"):
         others |= span(linear.flat_bases(name))
     bits = 0
     while itemsize << (bits + 1) <= VECTOR_BYTES and 1 << bits in held and not others >> bits & 1:
@@ -43,9 +52,9 @@ def _vectors(linear: LinearLayout, itemsize: int) -> Iterator[list[int]]:
 
 def _places(builder: Builder, linear: LinearLayout, itemsize: int) -> Iterator[tuple[list[int], Value, int]]:
     """Per access: its registers, the thread's byte offset, and the immediate on top of it."""
-    lanes, warps = linear.flat_bases("lane"), linear.flat_bases("warp")
-    base = thread_offset(builder, lanes, warps)
-    variable = span(lanes) | span(warps)
+    bases = [linear.flat_bases(name) for name in ("lane", "warp", "block")]
+    base = thread_offset(builder, *bases)
+    variable = reduce(or_, map(span, bases))
     images = linear.table("register").tolist()
     shift = itemsize.bit_length() - 1
     for group in _vectors(linear, itemsize):
@@ -56,12 +65,12 @@ def _places(builder: Builder, linear: LinearLayout, itemsize: int) -> Iterator[t
 
 @lowers("scratch_write")
 def scratch_write(context: Context, operation: Operation) -> None:
-    """One holder of each element writes it."""
+    """One holder of each element in each CTA writes it, in the first of the CTAs where they are told."""
     builder, (source,) = context.builder, operation.operands
     assert isinstance(source.type, distributed_type)
     element, linear, terms = element_of(source.type), source.type.linear, context.terms(source)
     free = linear.free_variables()
-    mask = idle_mask(builder, free["lane"], free["warp"])
+    mask = idle_mask(builder, free["lane"], free["warp"], operation.attributes.get("replicas", 0))
     guard = [] if mask is None else [materialize(builder, mask)]
     for group, offset, immediate in _places(builder, linear, element.itemsize):
         values = [as_stored(builder, materialize(builder, terms[register]), element) for register in group]
@@ -71,15 +80,18 @@ def scratch_write(context: Context, operation: Operation) -> None:
 
 @lowers("scratch_read")
 def scratch_read(context: Context, operation: Operation) -> None:
-    """Every thread reads its own elements, each once."""
+    """Every thread reads its own elements, each once, from the first of the CTAs where they are told."""
     builder, kind = context.builder, operation.result.type
     assert isinstance(kind, distributed_type)
     element, linear = element_of(kind), kind.linear
+    rank, replicas = None, operation.attributes.get("replicas", 0)
+    if replicas:
+        rank = builder.logical_and(cta_rank(builder), builder.constant("i32", context.num_ctas - 1 & ~replicas))
     images = linear.table("register").tolist()
     found: dict[int, Term] = {}
     for group, offset, immediate in _places(builder, linear, element.itemsize):
         attributes = _attributes(operation, memory_type(element), len(group), immediate)
-        values = builder.emit(memory.SHARED_LOAD, [offset], {**attributes, "masked": False, "replaced": False})
+        values = read_shared(builder, offset, rank, [], {**attributes, "masked": False, "replaced": False})
         for register, value in zip(group, values, strict=True):
             found[images[register]] = Term(as_register(builder, value, element))
     context.bind(operation.result, tuple(found[image] for image in images))
@@ -100,8 +112,8 @@ def scratch_gather(context: Context, operation: Operation) -> None:
         place = linear.unflatten(basis)
         return sum(value * strides[other] for other, value in enumerate(place) if other != axis)
 
-    lanes, warps = ([row(basis) for basis in linear.flat_bases(name)] for name in ("lane", "warp"))
-    base, variable = thread_offset(builder, lanes, warps), span(lanes) | span(warps)
+    bases = [[row(basis) for basis in linear.flat_bases(name)] for name in ("lane", "warp", "block")]
+    base, variable = thread_offset(builder, *bases), reduce(or_, map(span, bases))
     shift = element.itemsize.bit_length() - 1
     found = []
     for term, image in zip(context.terms(index), linear.table("register").tolist(), strict=True):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from glueball.layouts import LinearLayout
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import span, split_constant, thread_offset
 from glueball.lower.terms import Registers, Term, register_count, register_type
-from glueball.thread import float8, special
+from glueball.thread import float8
 from glueball.thread.ir import BITS
 from glueball.tile.ir import Operation
 from glueball.tile.types import distributed_type, dtype, element_of
@@ -54,14 +56,13 @@ def constant(context: Context, operation: Operation) -> None:
 @lowers("program_id")
 def program_id(context: Context, operation: Operation) -> None:
     """Index of the program along an axis."""
-    context.bind(operation.result, (Term(context.builder.program_id(operation.attributes["axis"])),))
+    context.bind(operation.result, (Term(context.program_id(operation.attributes["axis"])),))
 
 
 @lowers("num_programs")
 def num_programs(context: Context, operation: Operation) -> None:
     """Number of programs along an axis."""
-    (value,) = context.builder.emit(special.NUM_PROGRAMS, (), {"axis": operation.attributes["axis"]})
-    context.bind(operation.result, (Term(value),))
+    context.bind(operation.result, (Term(context.num_programs(operation.attributes["axis"])),))
 
 
 @lowers("make_range")
@@ -69,9 +70,9 @@ def make_range(context: Context, operation: Operation) -> None:
     """`start + coordinate`: the thread's part is one register, each register's part a constant."""
     assert isinstance(operation.result.type, distributed_type)
     builder, linear, start = context.builder, operation.result.type.linear, operation.attributes["start"]
-    lanes, warps = linear.flat_bases("lane"), linear.flat_bases("warp")
-    base = thread_offset(builder, lanes, warps)
-    variable = span(lanes) | span(warps)
+    bases = [linear.flat_bases(name) for name in ("lane", "warp", "block")]
+    base = thread_offset(builder, *bases)
+    variable = reduce(or_, map(span, bases))
     terms = []
     for image in register_images(linear):
         mixed, added = split_constant(image, variable)

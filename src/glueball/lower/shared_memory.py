@@ -9,27 +9,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from typing import Any
 
+from glueball.errors import LayoutError
 from glueball.layouts import LinearLayout, f2
+from glueball.layouts.matrix_moves import MatrixMoves
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import linear_combination, span, split_constant, thread_offset
-from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type
+from glueball.lower.memory import as_register, as_stored, idle_mask, memory_type, read_shared
 from glueball.lower.terms import Term, add_terms, conjunction, element_type, materialize, multiply_terms
 from glueball.thread import conversion, memory, shared_atomics
 from glueball.thread.builder import Builder
 from glueball.thread.ir import SharedAllocation, Value
+from glueball.thread.nvidia import matrix_moves as matrix_records
 from glueball.tile.ir import Operation
 from glueball.tile.ir import Value as TileValue
+from glueball.tile.shared_moves import matrix_moves, vector_elements
 from glueball.tile.shared_views import (
-    ACCESS_BYTES,
     Descriptor,
     buffer_bytes,
+    coordinate_ctas,
     coordinate_offsets,
     dropped_offsets,
     paddings,
     slice_offset,
+    tile_ctas,
     tile_offsets,
+    without_axis,
 )
 from glueball.tile.types import ScalarType, distributed_type, shared_memory_descriptor_type
 
@@ -121,7 +128,7 @@ def keep_alive(_: Context, __: Operation) -> None:
 
 @lowers("view_store")
 def view_store(context: Context, operation: Operation) -> None:
-    """Each thread writes its registers, vector by vector; of several holders of an element the first one does."""
+    """Each thread writes its registers, by matrices or vectors; of several holders of an element the first one does."""
     builder, source = context.builder, operation.operands[1]
     view, terms = view_of(context, operation.operands[0]), context.terms(source)
     assert isinstance(source.type, distributed_type)
@@ -129,24 +136,30 @@ def view_store(context: Context, operation: Operation) -> None:
     mask = idle_mask(builder, redundant["lane"], redundant["warp"])
     guard = [] if mask is None else [materialize(builder, mask)]
     element = view.type.element_ty
-    for access in _accesses(builder, view, source.type.linear):
+    moves = matrix_moves(source.type.linear, view.type, context.target, store=True)
+    record = memory.SHARED_STORE if moves is None else matrix_records.STORE_MATRIX
+    for access in tile_accesses(builder, view, source.type.linear, moves):
         values = [as_stored(builder, materialize(builder, terms[register]), element) for register in access.registers]
-        attributes = _attributes(view, element, access.address, len(values))
-        builder.emit(memory.SHARED_STORE, [access.address.base, *guard, *values], {**attributes, "masked": bool(guard)})
+        attributes = _moving(view, access, moves)
+        builder.emit(record, [access.address.base, *guard, *values], {**attributes, "masked": bool(guard)})
 
 
 @lowers("view_load")
 def view_load(context: Context, operation: Operation) -> None:
-    """Each thread reads its registers, vector by vector; registers that hold the same element are read once."""
+    """Each thread reads its registers, by matrices or vectors; those that hold the same element are read once."""
     builder, view = context.builder, view_of(context, operation.operands[0])
     assert isinstance(operation.result.type, distributed_type)
     linear, element = operation.result.type.linear, view.type.element_ty
+    moves = matrix_moves(linear, view.type, context.target, store=False)
     loaded: dict[int, Term] = {}
-    for access in _accesses(builder, view, linear):
-        attributes = _attributes(view, element, access.address, len(access.registers))
-        values = builder.emit(
-            memory.SHARED_LOAD, [access.address.base], {**attributes, "masked": False, "replaced": False}
-        )
+    for access in tile_accesses(builder, view, linear, moves):
+        attributes = _moving(view, access, moves)
+        if moves is None:
+            attributes |= {"masked": False, "replaced": False}
+        if moves is None:
+            values = read_shared(builder, access.address.base, access.rank, [], attributes)
+        else:
+            values = builder.emit(matrix_records.LOAD_MATRIX, [access.address.base], attributes)
         for register, value in zip(access.registers, values, strict=True):
             loaded[register] = Term(as_register(builder, value, element))
     holder: dict[int, int] = {}
@@ -156,43 +169,64 @@ def view_load(context: Context, operation: Operation) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
-    """One vector: its registers in the order of their addresses, and the byte address of the first one."""
+class TileAccess:
+    """One access: its registers in the order in which it moves them, and the byte address that a thread gives.
+
+    `rank` is that of the CTA whose memory it is in, None for the thread's own.
+    """
 
     registers: tuple[int, ...]
     address: Term
+    rank: Value | None = None
 
 
-def _accesses(builder: Builder, view: View, linear: LinearLayout) -> list[_Access]:
+def _moving(view: View, access: TileAccess, moves: MatrixMoves | None) -> dict[str, Any]:
+    """The attributes of an access."""
+    attributes = _attributes(view, view.type.element_ty, access.address, len(access.registers))
+    if moves is not None:
+        del attributes["count"]
+        attributes |= {"matrices": moves.matrices, "transposed": moves.transposed}
+    return attributes
+
+
+def tile_accesses(
+    builder: Builder, view: View, linear: LinearLayout, moves: MatrixMoves | None = None
+) -> list[TileAccess]:
     """The accesses of a tile, each element once a thread."""
-    offsets = tile_offsets(linear, view.type)
-    lanes, warps = offsets.flat_bases("lane"), offsets.flat_bases("warp")
-    vector = vector_elements(offsets, view.type)
-    first: dict[int, int] = {}
-    for register, offset in enumerate(offsets.table("register").tolist()):
-        first.setdefault(offset, register)
-    starts = dict.fromkeys(offset & -vector for offset in first)
-    thread = thread_offset(builder, lanes, warps)
+    offsets, ctas = tile_offsets(linear, view.type), tile_ctas(linear, view.type)
+    lanes, warps, blocks = (offsets.flat_bases(name) for name in ("lane", "warp", "block"))
+    table, ranks = offsets.table("register").tolist(), ctas.table("register").tolist()
+    if moves is not None:
+        lanes, groups = moves.lanes, moves.groups
+    else:
+        groups = _vectors(table, ranks, vector_elements(offsets, ctas, view.type))
+    thread, variable = thread_offset(builder, lanes, warps, blocks), span(lanes) | span(warps) | span(blocks)
     return [
-        _Access(
-            tuple(first[start + index] for index in range(vector)),
-            _address(builder, view, thread, span(lanes) | span(warps), start),
+        TileAccess(
+            group,
+            _address(builder, view, thread, variable, table[group[0]]),
+            _rank(builder, ctas, ranks[group[0]]),
         )
-        for start in starts
+        for group in groups
     ]
 
 
-def vector_elements(offsets: LinearLayout, kind: Descriptor) -> int:
-    """The most elements side by side, a power of two, that every thread has in registers, up to 16 bytes."""
-    limit = min(
-        [ACCESS_BYTES // kind.element_ty.itemsize, *(value for pair in paddings(kind.layout) for value in pair)]
-    )
-    registers = f2.Echelon(offsets.flat_bases("register"))
-    others = span((*offsets.flat_bases("lane"), *offsets.flat_bases("warp")))
-    vector = 1
-    while 2 * vector <= limit and vector in registers and not others & vector:
-        vector *= 2
-    return vector
+def _rank(builder: Builder, ctas: LinearLayout, change: int) -> Value | None:
+    """The rank of the CTA to whose memory an access goes; None where it always is the thread's own."""
+    if not any(ctas.all_columns()):
+        return None
+    lanes, warps, changes = (ctas.flat_bases(name) for name in ("lane", "warp", "block"))
+    own = [1 << bit ^ basis for bit, basis in enumerate(changes)]
+    return builder.logical_xor(thread_offset(builder, lanes, warps, own), builder.constant("i32", change))
+
+
+def _vectors(offsets: Sequence[int], ranks: Sequence[int], vector: int) -> tuple[tuple[int, ...], ...]:
+    """The first registers that hold each element, in runs of neighbours in the memory of one CTA."""
+    first: dict[tuple[int, int], int] = {}
+    for register, place in enumerate(zip(ranks, offsets, strict=True)):
+        first.setdefault(place, register)
+    starts = dict.fromkeys((rank, offset & -vector) for rank, offset in first)
+    return tuple(tuple(first[rank, start + index] for index in range(vector)) for rank, start in starts)
 
 
 def _address(builder: Builder, view: View, thread: Value, variable: int, constant: int) -> Term:
@@ -223,6 +257,18 @@ def _moved(builder: Builder, base: Term, distance: Term) -> Term:
     return add_terms(builder, base, distance, no_wrap=False)
 
 
+def first_address(builder: Builder, view: View) -> Term:
+    """The byte address of a view's first element."""
+    return _address(builder, view, builder.constant("i32", 0), 0, 0)
+
+
+def element_address(builder: Builder, view: View, offsets: LinearLayout, register: int) -> Term:
+    """The byte address of what a register of a tile holds; `offsets` maps register and thread to elements."""
+    bases = [offsets.flat_bases(name) for name in ("lane", "warp", "block")]
+    constant = f2.apply(offsets.flat_bases("register"), register)
+    return _address(builder, view, thread_offset(builder, *bases), reduce(or_, map(span, bases)), constant)
+
+
 def _attributes(view: View, element: ScalarType, address: Term, count: int) -> dict[str, Any]:
     return {"allocation": view.allocation, "type": memory_type(element), "count": count, "offset": address.offset}
 
@@ -231,13 +277,17 @@ def _chosen(context: Context, operation: Operation, indices: TileValue) -> list[
     """The byte addresses of the elements that each register's index along the axis chooses."""
     builder, view, axis = context.builder, view_of(context, operation.operands[0]), operation.attributes["axis"]
     assert isinstance(indices.type, distributed_type)
-    linear, columns = indices.type.linear, coordinate_offsets(view.type)
-    elsewhere = [() if dim == axis else column for dim, column in enumerate(columns)]
-    lanes, warps, registers = (
-        tuple(_without_axis(linear.unflatten(basis), elsewhere) for basis in linear.flat_bases(name))
-        for name in ("lane", "warp", "register")
+    columns = coordinate_offsets(view.type)
+    places, ctas = (
+        without_axis(indices.type.linear, view.type, each, axis) for each in (columns, coordinate_ctas(view.type))
     )
-    thread = thread_offset(builder, lanes, warps)
+    if any(coordinate_ctas(view.type)[axis]) or any(any(bases) for bases in ctas.values()):
+        raise LayoutError(
+            f"elements along dimension {axis} of the view may lie in the memory of another CTA than that of the thread "
+            f"that has the index: {view.type.layout}, and {indices.type.layout}"
+        )
+    bases, registers = [places[name] for name in ("lane", "warp", "block")], places["register"]
+    thread = thread_offset(builder, *bases)
     along = columns[axis][: view.type.tile_shape[axis].bit_length() - 1]
     addresses = []
     for register, term in enumerate(context.terms(indices)):
@@ -246,18 +296,13 @@ def _chosen(context: Context, operation: Operation, indices: TileValue) -> list[
             index = builder.convert(_to_word(index), index, "i32")
         chosen = linear_combination(builder, index, along, whole=False)
         offset = builder.logical_xor(thread, chosen)
-        variable = span(lanes) | span(warps) | span(along)
+        variable = reduce(or_, map(span, (*bases, along)))
         addresses.append(_address(builder, view, offset, variable, f2.apply(registers, register)))
     return addresses
 
 
 def _to_word(index: Value) -> Any:
     return conversion.TRUNCATE if index.type == "i64" else conversion.ZERO_EXTEND
-
-
-def _without_axis(coordinates: Sequence[int], columns: Sequence[Sequence[int]]) -> int:
-    parts = (f2.apply(column, value) for value, column in zip(coordinates, columns, strict=True) if column)
-    return reduce(lambda one, other: one ^ other, parts, 0)
 
 
 @lowers("view_gather")
@@ -319,9 +364,13 @@ def view_atomic(context: Context, operation: Operation) -> None:
         context.bind(operation.result, tuple(holder[image] for image in images))
 
 
-def first_holders(context: Context, tile: TileValue) -> tuple[Term | None, Any]:
-    """The predicate of threads that are the first holders of their elements, and which of their registers are."""
+def first_holders(context: Context, tile: TileValue, *, in_cluster: bool = False) -> tuple[Term | None, Any]:
+    """The predicate of threads that are the first holders of their elements, and which of their registers are.
+
+    They are so in their CTA, or `in_cluster`.
+    """
     assert isinstance(tile.type, distributed_type)
     redundant = tile.type.linear.free_variables()
-    mask = idle_mask(context.builder, redundant["lane"], redundant["warp"])
+    ctas = redundant["block"] if in_cluster else 0
+    mask = idle_mask(context.builder, redundant["lane"], redundant["warp"], ctas)
     return mask, lambda register: register & redundant["register"] == 0

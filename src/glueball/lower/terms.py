@@ -16,7 +16,15 @@ from glueball.errors import CompilationError
 from glueball.thread import arithmetic, conversion
 from glueball.thread.builder import Builder, power_of_two_in, wrapped
 from glueball.thread.ir import BITS, Value
-from glueball.tile.types import ScalarType, TileType, distributed_type, dtype, element_of, shared_memory_descriptor_type
+from glueball.tile.types import (
+    ScalarType,
+    TileType,
+    distributed_type,
+    dtype,
+    element_of,
+    shared_memory_descriptor_type,
+    tensor_descriptor_type,
+)
 
 
 class Term(NamedTuple):
@@ -55,9 +63,14 @@ def register_count(value_type: TileType) -> int:
 
 
 def register_types(value_type: TileType) -> list[str]:
-    """The thread IR types of the registers of one thread; a view of shared memory has its base and its offset."""
+    """The thread IR types of the registers of one thread.
+
+    A view of shared memory has its base and its offset, a tensor descriptor its address.
+    """
     if isinstance(value_type, shared_memory_descriptor_type):
         return ["i32", "i32"]
+    if isinstance(value_type, tensor_descriptor_type):
+        return ["i64"]
     count = value_type.linear.size("register") if isinstance(value_type, distributed_type) else 1
     return [register_type(element_of(value_type))] * count
 

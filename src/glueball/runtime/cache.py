@@ -2,8 +2,9 @@
 
 An entry is a folder named by the SHA-256 of its key. It holds `metadata.json`, which names every payload with its size
 and SHA-256, and the payloads, each in a file named by its own hash. Files are written beside their final place and
-moved there, the metadata last, so that any number of processes may read and write at once. What is damaged, foreign or
-unreadable is a miss; nothing in the cache is ever executed on the host or unpickled, and no failure is fatal.
+moved there, the metadata last, so that any number of processes may read, write and remove at once. What is damaged,
+foreign or unreadable is a miss; nothing in the cache is ever executed on the host or unpickled, and no failure is
+fatal. The time of `metadata.json` is that of the last use; `cache_upkeep` removes what was not used for longest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -24,9 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from glueball import knobs
+from glueball.runtime import cache_upkeep
+from glueball.runtime.cache_upkeep import METADATA, METADATA_LIMIT
 
 FORMAT = 1
-METADATA_LIMIT = 1 << 20
+WRITE_ATTEMPTS = 5
 PAYLOAD_LIMIT = 1 << 30
 
 logger = logging.getLogger("glueball")
@@ -41,7 +45,7 @@ class Entry:
 
 
 class DamagedEntryError(Exception):
-    """An entry that is not what was stored; never leaves this module."""
+    """An entry that is not what was stored."""
 
 
 def hash_key(parts: Mapping[str, object]) -> str:
@@ -56,35 +60,51 @@ class DiskCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._warned = False
+        self._stored = 0
 
     def load(self, key: str) -> Entry | None:
         """The entry of a key, or `None` where there is no sound one."""
         folder = self.folder / key
         try:
-            return _read_entry(folder, key)
+            entry = read_entry(folder, key)
         except FileNotFoundError:
             if folder.is_symlink():
                 self._warn(f"ignored cache entry {folder}: a symbolic link")
         except (OSError, DamagedEntryError) as error:
             self._warn(f"ignored cache entry {folder}: {error}")
+        else:
+            with contextlib.suppress(OSError):
+                os.utime(folder / METADATA)
+            return entry
         return None
 
-    def store(self, key: str, values: Mapping[str, Any], payloads: Mapping[str, bytes]) -> None:
-        """Writes an entry, over a damaged one too."""
-        folder = self.folder / key
+    def store(
+        self,
+        key: str,
+        values: Mapping[str, Any],
+        payloads: Mapping[str, bytes],
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes an entry, over a damaged one too. `about` is for people who look at the cache."""
         try:
-            if folder.is_symlink() or folder.is_file():
-                folder.unlink()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            described = {}
-            for kind, payload in payloads.items():
-                digest = hashlib.sha256(payload).hexdigest()
-                _write(folder / f"{digest}.{kind}", payload)
-                described[kind] = {"sha256": digest, "bytes": len(payload)}
-            metadata = {"format": FORMAT, "key": key, "values": dict(values), "payloads": described}
-            _write(folder / "metadata.json", json.dumps(metadata, indent=1).encode())
+            for attempt in range(WRITE_ATTEMPTS):
+                try:
+                    _write_entry(self.folder / key, key, values, payloads, about or {})
+                    break
+                except FileNotFoundError:  # another process removed the folder meanwhile
+                    if attempt == WRITE_ATTEMPTS - 1:
+                        raise
+            self._keep_small(sum(map(len, payloads.values())))
         except OSError as error:
             self._warn(f"cannot write the kernel cache {self.folder}: {error}; kernels are compiled in every process")
+
+    def _keep_small(self, stored: int) -> None:
+        """Removes what was not used for longest, once an hour and after every sixteenth of the limit stored here."""
+        limit = knobs.CACHE_LIMIT.read()
+        self._stored += stored
+        if self._stored > limit // 16 or cache_upkeep.is_due(self.folder):
+            self._stored = 0
+            cache_upkeep.trim(self.folder, limit)
 
     def _warn(self, message: str) -> None:
         if not self._warned:
@@ -107,11 +127,12 @@ def _cache_at(folder: Path) -> DiskCache:
     return DiskCache(folder)
 
 
-def _read_entry(folder: Path, key: str) -> Entry:
+def read_entry(folder: Path, key: str) -> Entry:
+    """The entry in a folder, every hash checked. `DamagedEntryError` or `OSError` where it is not as it was stored."""
     if not stat.S_ISDIR(folder.lstat().st_mode):
         raise DamagedEntryError("not a folder")
     try:
-        metadata = json.loads(_read(folder / "metadata.json", METADATA_LIMIT))
+        metadata = json.loads(_read(folder / METADATA, METADATA_LIMIT))
     except (ValueError, RecursionError) as error:
         raise DamagedEntryError(f"metadata.json is no JSON ({error})") from None
     match metadata:
@@ -152,15 +173,34 @@ def _read(path: Path, limit: int) -> bytes:
         return file.read(limit + 1)
 
 
+def _write_entry(
+    folder: Path, key: str, values: Mapping[str, Any], payloads: Mapping[str, bytes], about: Mapping[str, Any]
+) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            folder.unlink()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    described = {}
+    for kind, payload in payloads.items():
+        digest = hashlib.sha256(payload).hexdigest()
+        _write(folder / f"{digest}.{kind}", payload)
+        described[kind] = {"sha256": digest, "bytes": len(payload)}
+    metadata = {"format": FORMAT, "key": key, "about": dict(about), "values": dict(values), "payloads": described}
+    _write(folder / METADATA, json.dumps(metadata, indent=1).encode())
+
+
 def _write(path: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=cache_upkeep.WRITING, dir=path.parent)
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        Path(temporary).replace(path)
+        if path.is_dir() and not path.is_symlink():  # what no file can be moved over
+            shutil.rmtree(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         raise
 
 

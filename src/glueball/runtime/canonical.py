@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeAlias
 
 from glueball.language.constexpr import constexpr
@@ -17,7 +18,9 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 class CanonicalValues:
-    """The first object seen of every layout, and of every `constexpr` of a layout or plain value."""
+    """The first object seen of every layout and of every `constexpr` of a layout or plain value; NumPy's scalars as
+    Python's, which the launcher reads.
+    """
 
     def __init__(self) -> None:
         self._values: dict[object, Any] = {}
@@ -32,6 +35,10 @@ class CanonicalValues:
     def _canonical(self, value: Any) -> Any:
         if type(value) in _PLAIN:
             return value
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.generic):
+            plain = value.item()
+            return plain if type(plain) in _PLAIN else value
         wrapped = type(value) is constexpr
         plain = value.value if wrapped else value
         if isinstance(plain, Layout):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glueball import knobs
 from glueball.errors import OutOfResources
+from glueball.knob_groups import RUNTIME
 from glueball.language.function import JITCallable
 from glueball.runtime import cache
 from glueball.runtime.captures import function_text
@@ -53,9 +54,27 @@ class CompilationRequest:
                 "options": self.options.code_key(),
                 "target": self.target.name,
                 "knobs": {knob.name: str(knob.read()) for knob in knobs.KNOBS if knob.affects_code},
+                "stages_hook": _stages_hook_hash(),
                 "toolchain": toolchain(self.target),
             }
         )
+
+    def described(self) -> dict[str, Any]:
+        """What is compiled, as JSON values for people: kernel, place, signature, target, options."""
+        kinds = self.specialization.types
+        return {
+            "kernel": self.name,
+            "place": f"{self.function.fn.__code__.co_filename}:{self.function.fn.__code__.co_firstlineno}",
+            "target": self.target.name,
+            "signature": {name: str(kind) for name, kind in kinds.items()},
+            "options": self.options.code_key(),
+        }
+
+
+def _stages_hook_hash() -> str | None:
+    """What the hook that sees the stages of kernels adds to their keys."""
+    hook = RUNTIME.add_stages_inspection_hook
+    return None if hook is None else str(hook()[1])
 
 
 def toolchain(target: Target) -> dict[str, str]:
@@ -107,20 +126,34 @@ class Pipeline:
         """LLVM IR and assembly."""
         from glueball import codegen
 
-        return codegen.generate(self.thread, self.request.target, isolate=knobs.ISOLATE_CODEGEN.read())
+        return codegen.generate(
+            self.thread,
+            self.request.target,
+            lines=not self.request.options.disable_line_info,
+            isolate=knobs.ISOLATE_CODEGEN.read(),
+        )
 
     def assemble(self) -> MachineCode:
         """Assembly and the binary made of it. `CodeGenerationError` where no assembler for the target is there."""
-        generated = self.generated
+        from glueball.thread.control import launched_warps
+
+        generated, thread = self.generated, self.thread
         binary = assemble(generated.assembly, self.request.target)
         return MachineCode(
-            generated.assembly, binary.data, binary.registers, binary.spills, shared_bytes=self.thread.shared_bytes
+            generated.assembly,
+            binary.data,
+            binary.registers,
+            binary.spills,
+            thread.shared_bytes,
+            launched_warps(thread),
+            thread.global_scratch_bytes,
         )
 
     def _build_tile(self) -> TileFunction:
         from glueball import frontend
         from glueball.tile import verifier
         from glueball.tile.passes.layouts import resolve_layouts
+        from glueball.tile.passes.ordering import order_reductions
 
         request = self.request
         check_threads(request)
@@ -129,12 +162,16 @@ class Pipeline:
             request.specialization.types,
             request.specialization.facts,
             num_warps=request.options.num_warps,
+            num_ctas=request.options.num_ctas,
             target=request.target,
             name=request.name,
             debug=request.options.debug,
+            checks_overflow=request.options.checks_overflow,
         )
         function.options.update(request.options.code_key())
         resolve_layouts(function, request.target)
+        if request.options.deterministic:
+            order_reductions(function, request.target)
         verifier.verify_placement(function, request.target)
         if knobs.VERIFY.read():
             verifier.verify_structure(function)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
+from typing import Any
 
 from glueball import knobs
 from glueball.drivers.cuda import cuda_available, cuda_driver
 from glueball.errors import TargetError
+from glueball.runtime.gpu_target import GPUTarget, target_of
 from glueball.targets import DEFAULT_TARGET, TARGETS, Target, target_named
+
+_ANNOUNCING = threading.Lock()
 
 
 @functools.cache
@@ -25,6 +30,12 @@ def device_target(device_index: int) -> Target:
     return TARGETS[name]
 
 
+@functools.cache
+def multiprocessors(device_index: int) -> int:
+    """How many multiprocessors a device has."""
+    return cuda_driver().multiprocessor_count(device_index)
+
+
 def default_target(*, announce: bool = False) -> Target:
     """The target where none is asked for: the knob's, that of the first device, else `sm_90a`.
 
@@ -35,8 +46,25 @@ def default_target(*, announce: bool = False) -> Target:
         return _named_by_knob(named)
     target = _first_device_target()
     if target is None and announce:
-        _announce()
+        with _ANNOUNCING:
+            _announce()
     return target or DEFAULT_TARGET
+
+
+def chosen_target(target: Any) -> Target:
+    """The target that a name, a `GPUTarget`, a `Target` or, for the default, `None` means.
+
+    `TargetError` for an unknown one and for anything else.
+    """
+    if target is None:
+        return default_target()
+    if isinstance(target, GPUTarget):
+        return target_of(target)
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, str):
+        return target_named(target)
+    raise TargetError(f"a target is a GPUTarget or named by a text such as 'sm_90a', not by {target!r}")
 
 
 def _named_by_knob(name: str) -> Target:

@@ -1,7 +1,8 @@
 """Where a launch runs: its arguments say, unless a knob does.
 
 Host arrays (NumPy, torch on the CPU, anything with DLPack there) run on the simulator, device arrays on their device.
-A kernel without arrays runs on the GPU where there is one.
+A kernel without arrays runs on the GPU where there is one. Where the knob asks for an executor on the host, device
+arrays are copied there and back.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from dataclasses import dataclass
 
 from glueball import knobs
 from glueball.drivers.arrays import DeviceArray
-from glueball.drivers.cuda import cuda_available, cuda_driver
+from glueball.drivers.cuda import cuda_available, cuda_driver, forked
 from glueball.errors import TargetError
 from glueball.runtime.devices import default_target, device_target
 from glueball.runtime.specialization import Argument
 from glueball.targets import Target, target_named
 
-_WHERE = {"cuda": "device", "host": "host"}
 _EXECUTOR_OF = {"cuda": "gpu", "host": "sim"}
 
 
@@ -36,15 +36,12 @@ def place(arguments: Sequence[Argument]) -> Placement:
     found = _common_place(arguments)
     chosen = knobs.EXECUTOR.read()
     if found is None:
-        executor = chosen or ("gpu" if cuda_available().ok else "sim")
+        executor = chosen or ("gpu" if cuda_available().ok or forked() else "sim")
         device_index = cuda_driver().current_device() if executor == "gpu" else 0
     else:
         executor, device_index = _EXECUTOR_OF[found.kind], found.device_index
-        if chosen is not None and (chosen == "gpu") != (executor == "gpu"):
-            wanted = "device" if chosen == "gpu" else "host"
-            raise TypeError(
-                f"GLUEBALL_EXECUTOR={chosen} needs {wanted} arrays, and these are on the {_WHERE[found.kind]}"
-            )
+        if chosen == "gpu" and executor != "gpu":
+            raise TypeError("GLUEBALL_EXECUTOR=gpu needs device arrays, and these are on the host")
         executor = chosen or executor
     return Placement(executor, _target(executor, device_index), device_index)
 
@@ -59,9 +56,16 @@ def _common_place(arguments: Sequence[Argument]) -> DeviceArray | None:
         if _place_of(array) != _place_of(first):
             raise TypeError(
                 f"arguments `{first_name}` (on {_place_of(first)}) and `{name}` (on {_place_of(array)}) are in "
-                f"different places; move one of them"
+                f"different places; move one of them{_number_hint(first, array)}"
             )
     return first
+
+
+def _number_hint(*arrays: DeviceArray) -> str:
+    """What may be meant where a host array has no dimensions."""
+    if any(array.kind == "host" and array.shape == () for array in arrays):
+        return "; to pass the number in an array without dimensions, pass its `.item()`"
+    return ""
 
 
 def _place_of(array: DeviceArray) -> str:

@@ -26,6 +26,8 @@ def normalise_grid(grid: Any) -> Grid:
 
 def _extent(grid: Any, axis: int, value: Any) -> int:
     try:
+        if isinstance(value, bool):
+            raise TypeError  # True is 1 to Python, and a mistake here
         extent = operator.index(value)
     except TypeError:
         raise TypeError(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from glueball import knobs
 from glueball.drivers.arrays import DeviceArray
 from glueball.runtime.grid import Grid
+from glueball.runtime.host_copies import byte_reach, on_host
 from glueball.runtime.specialization import Argument, scalar_value
+from glueball.tensor_map import MappedArray
 from glueball.tile.types import DTYPES
 
 if TYPE_CHECKING:
@@ -27,23 +31,28 @@ TOLD_SECONDS = 10.0
 
 
 def run_on_simulator(function: Function, target: Target, grid: Grid, arguments: Sequence[Argument]) -> Report:
-    """Runs a kernel lane by lane; what the simulator counted."""
+    """Runs a kernel lane by lane, blocks in the order that the knobs ask for; what the simulator counted."""
     from glueball import sim
 
-    given = [_simulator_argument(argument) for argument in arguments]
-    seconds = estimate_seconds(function, target, grid)
-    if seconds <= TOLD_SECONDS:
-        return sim.run(function, target, grid, given)
-    print(f"glueball: simulating {function.name} on grid {grid} will take about {seconds:.0f} s", file=sys.stderr)
-    with _progress_bar(function.name) as progress:
-        return sim.run(function, target, grid, given, progress=progress)
+    run = functools.partial(sim.run, schedule=knobs.SCHEDULE.read(), seed=knobs.SEED.read())
+    with on_host(arguments) as there:
+        given = [_simulator_argument(argument) for argument in there]
+        if function.global_scratch_bytes:
+            given.append(0)  # the simulator needs no memory for what stands there
+        seconds = estimate_seconds(function, target, grid)
+        if seconds <= TOLD_SECONDS:
+            return run(function, target, grid, given)
+        print(f"glueball: simulating {function.name} on grid {grid} will take about {seconds:.0f} s", file=sys.stderr)
+        with _progress_bar(function.name) as progress:
+            return run(function, target, grid, given, progress=progress)
 
 
 def run_on_reference(function: TileFunction, grid: Grid, arguments: Sequence[Argument]) -> None:
     """Runs a kernel tile by tile on NumPy arrays."""
     from glueball.tile import reference
 
-    reference.run(function, grid, [_reference_argument(argument) for argument in arguments])
+    with on_host(arguments) as there:
+        reference.run(function, grid, [_reference_argument(argument) for argument in there])
 
 
 @contextlib.contextmanager
@@ -62,7 +71,7 @@ def _progress_bar(name: str) -> Iterator[Callable[[float], None]]:
 
 def estimate_seconds(function: Function, target: Target, grid: Grid) -> float:
     """About how long a simulation takes, loops whose trip count is not constant counted once."""
-    lanes = math.prod(grid) * function.num_warps * target.lanes
+    lanes = math.prod(grid) * function.num_ctas * function.num_warps * target.lanes
     return lanes * _executed(function.body) / LANE_INSTRUCTIONS_PER_SECOND
 
 
@@ -84,19 +93,16 @@ def _simulator_argument(argument: Argument) -> Any:
     from glueball.sim import HostArray
 
     array, element = argument.array, DTYPES[argument.array.dtype]
-    return HostArray(
+    host = HostArray(
         address=array.pointer,
         shape=array.shape,
         strides=array.strides,
         itemsize=element.itemsize,
-        writeable=_is_writeable(argument.value),
+        writeable=array.writeable,
         keepalive=array,
         allocation=allocation_address(argument.value),
     )
-
-
-def _is_writeable(value: Any) -> bool:
-    return bool(getattr(getattr(value, "flags", None), "writeable", True))
+    return host if argument.tensor_map is None else MappedArray(host, argument.tensor_map)
 
 
 def allocation_address(value: Any) -> int | None:
@@ -115,18 +121,22 @@ def _reference_argument(argument: Argument) -> Any:
         return scalar_value(argument)
     import numpy
 
-    return argument.value if isinstance(argument.value, numpy.ndarray) else _array_over(argument.array)
+    if argument.tensor_map is not None:
+        return MappedArray(array_over(argument.array), argument.tensor_map)
+    return argument.value if isinstance(argument.value, numpy.ndarray) else array_over(argument.array)
 
 
-def _array_over(array: DeviceArray) -> Any:
-    """A NumPy array over host memory that another framework owns; valid while the owner lives."""
+def array_over(array: DeviceArray, keepalive: object = None) -> Any:
+    """A NumPy array over host memory that another framework owns; valid while the owner, or `keepalive`, lives."""
     import numpy
 
     element = DTYPES[array.dtype].numpy
     if 0 in array.shape:
         return numpy.empty(array.shape, element)
     strides = tuple(stride * element.itemsize for stride in array.strides)
-    ends = [(extent - 1) * stride for extent, stride in zip(array.shape, strides, strict=True)]
-    low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends) + element.itemsize
+    low, high = byte_reach(array)
     memory = (ctypes.c_char * (high - low)).from_address(array.pointer + low)
-    return numpy.ndarray(array.shape, element, buffer=memoryview(memory), offset=-low, strides=strides)
+    memory.keepalive = keepalive  # type: ignore[attr-defined] # lives as long as the memory is used
+    found = numpy.ndarray(array.shape, element, buffer=memoryview(memory), offset=-low, strides=strides)
+    found.flags.writeable = array.writeable
+    return found

@@ -20,7 +20,19 @@ from typing import Any
 from glueball.drivers.exchange import exchange_api
 from glueball.runtime.launcher_native import NativeBackend, native_supported
 from glueball.runtime.launcher_portable import PortableBackend
-from glueball.runtime.launcher_table import Backend, GraphSource, KeyFlag, Miss, TableState, TensorType, Variant
+from glueball.runtime.launcher_table import (
+    Backend,
+    GraphSource,
+    KeyFlag,
+    Miss,
+    Reader,
+    Repetition,
+    TableState,
+    TensorType,
+    Variant,
+    part_index,
+    split_index,
+)
 
 VARIANT_LIMIT = 256
 """Variants a table keeps; the oldest leaves first."""
@@ -63,6 +75,14 @@ class VariantTable:
                 self._backend.add_tensor_type(tensor_type, reading)
                 self._state.tensor_types[tensor_type] = reading
 
+    def register_reader(self, kind: type, reader: Reader) -> None:
+        """Has `reader` read objects of exactly this type; parts of the bytes that it gives can be passed."""
+        with self._lock:
+            if kind not in self._state.tensor_types:
+                reading = TensorType(len(self._state.tensor_types), None, reader)
+                self._backend.add_tensor_type(kind, reading)
+                self._state.tensor_types[kind] = reading
+
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
         """The key of a call, valid while its arguments live.
 
@@ -93,6 +113,30 @@ class VariantTable:
             variants[key] = entry
         return True
 
+    def repeater(
+        self,
+        grid: tuple[int, int, int],
+        values: Sequence[int],
+        again: Callable[[], Any],
+        renew: Callable[[], Variant | None],
+    ) -> Callable[[], Any]:
+        """A callable without arguments that launches with the same raw values each time.
+
+        `values` are 64-bit words, which `argument_indices` of the variant that `renew()` gives counts; those of parts
+        are addresses of bytes that live as long as the callable. Where that
+        variant is stale, or `renew` gives `None`, `again()` does the work and gives the result.
+        """
+
+        def checked() -> Variant | None:
+            variant = renew()
+            if variant is not None:
+                _check_variant(variant)
+                if any(not 0 <= split_index(number)[0] < len(values) for number in variant.argument_indices):
+                    raise ValueError("an argument that the kernel needs is not among the values")
+            return variant
+
+        return self._backend.repeater(Repetition(self._backend, again, checked), _checked_grid(grid), values)
+
     def clear(self) -> None:
         """Forgets all variants; launchers stay valid and miss."""
         with self._lock:
@@ -106,13 +150,17 @@ class VariantTable:
 
         `TypeError` for an extent that is no integer, `ValueError` for one outside [0, 2^32).
         """
-        if len(grid) != 3:
-            raise ValueError(f"a grid has 3 extents here, not {len(grid)}")
-        x, y, z = (operator.index(extent) for extent in grid)
-        for extent in (x, y, z):
-            if not 0 <= extent < 1 << 32:
-                raise ValueError(f"grid extent {extent} is outside [0, 2^32)")
-        return self._backend.launcher((x, y, z))
+        return self._backend.launcher(_checked_grid(grid))
+
+
+def _checked_grid(grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    if len(grid) != 3:
+        raise ValueError(f"a grid has 3 extents here, not {len(grid)}")
+    x, y, z = (operator.index(extent) for extent in grid)
+    for extent in (x, y, z):
+        if not 0 <= extent < 1 << 32:
+            raise ValueError(f"grid extent {extent} is outside [0, 2^32)")
+    return x, y, z
 
 
 def _intern_names(keywords: dict[str, Any]) -> dict[str, Any]:
@@ -128,6 +176,7 @@ def _check_variant(variant: Variant) -> None:
         ("function_handle", variant.function_handle, 64),
         ("context_address", variant.context_address, 64),
         ("context_handle", variant.context_handle, 64),
+        ("stream", variant.stream, 64),
         ("shared_bytes", variant.shared_bytes, 32),
         *(("block", extent, 32) for extent in variant.block),
     ):
@@ -145,7 +194,7 @@ def _check_indices(indices: tuple[int, ...], key: bytes) -> None:
     positional, total = words[0] & 0xFFFFFFFF, (words[0] & 0xFFFFFFFF) + (words[0] >> 32)
     if len(set(indices)) != len(indices):
         raise ValueError("an argument is passed to the kernel twice")
-    for index in indices:
+    for index, _ in map(split_index, indices):
         if not 0 <= index < total:
             raise ValueError(f"argument {index} is passed to the kernel, but the call has {total}")
         first = 1 + 2 * index if index < positional else 2 + 2 * positional + 3 * (index - positional)
@@ -153,4 +202,4 @@ def _check_indices(indices: tuple[int, ...], key: bytes) -> None:
             raise ValueError(f"argument {index} is keyed by identity and cannot be passed to the kernel")
 
 
-__all__ = ["VARIANT_LIMIT", "GraphSource", "KeyFlag", "Miss", "Variant", "VariantTable"]
+__all__ = ["VARIANT_LIMIT", "GraphSource", "KeyFlag", "Miss", "Variant", "VariantTable", "part_index"]

@@ -233,6 +233,38 @@ no_key:
   ret i32 1
 }
 
+; What a reader, a Python callable, gives: bytes, whose address becomes the value, and an object for the key; or None.
+define internal i32 @encode_read(ptr %reader, ptr %object, i64 %index, ptr %words, ptr %value, ptr %references) {
+entry:
+  %argument = alloca ptr
+  store ptr %object, ptr %argument
+  %given = call ptr $PyObject_Vectorcall(ptr %reader, ptr %argument, i64 1, ptr null)
+  %raised = icmp eq ptr %given, null
+  br i1 %raised, label %failed, label %look
+look:
+  %is_none = icmp eq ptr %given, $none
+  br i1 %is_none, label %no_key, label %describe
+describe:
+  %content = call ptr @first_content(ptr %given)
+  %address = ptrtoint ptr %content to i64
+  store i64 %address, ptr %value
+  %token = call ptr @item(ptr %given, i64 1)
+  %token_word = ptrtoint ptr %token to i64
+  store i64 %token_word, ptr %words
+  %index_shifted = shl i64 %index, 40
+  %marked = or i64 %index_shifted, -9223372036854775808
+  %second = getelementptr i64, ptr %words, i64 1
+  store i64 %marked, ptr %second
+  %recorded = call i32 @record(ptr %references, ptr %token)
+  call void $Py_DecRef(ptr %given)
+  ret i32 %recorded
+no_key:
+  call void $Py_DecRef(ptr %given)
+  ret i32 1
+failed:
+  ret i32 -1
+}
+
 define internal i64 @tensor_word(i64 %index, i64 %device, i64 %pointer, i64 %flags) alwaysinline {
   %remainder = and i64 %pointer, 15
   %is_divisible = icmp eq i64 %remainder, 0
@@ -285,13 +317,21 @@ next:
   br i1 %more, label %compare, label %identity
 compare:
   %following = add i64 %index, 1
-  %doubled = shl i64 %index, 1
-  %pair = getelementptr ptr, ptr %types, i64 %doubled
+  %tripled = mul i64 %index, 3
+  %pair = getelementptr ptr, ptr %types, i64 %tripled
   %candidate_slot = getelementptr ptr, ptr %pair, i64 1
   %candidate = load ptr, ptr %candidate_slot
   %matches = icmp eq ptr %candidate, %type
   br i1 %matches, label %found, label %next
 found:
+  %reader_slot = getelementptr ptr, ptr %pair, i64 3
+  %reader = load ptr, ptr %reader_slot
+  %has_no_reader = icmp eq ptr %reader, null
+  br i1 %has_no_reader, label %array, label %described
+described:
+  %told = call i32 @encode_read(ptr %reader, ptr %object, i64 %index, ptr %words, ptr %value, ptr %references)
+  ret i32 %told
+array:
   %read_slot = getelementptr ptr, ptr %pair, i64 2
   %read = load ptr, ptr %read_slot
   %has_no_api = icmp eq ptr %read, null

@@ -3,7 +3,9 @@
 The graph words of a variant, 64 bits each, which `launcher_graph` prepares:
 
     state, executable graph, its node, home stream, busy, cuGraphExecKernelNodeSetParams, cuGraphLaunch,
-    cuStreamIsCapturing, what makes the graph (a Python callable)
+    cuStreamIsCapturing, what makes the graph (a Python callable), what the graph was last given, whether it was
+
+What it was given is the grid x, y, z, then a word per kernel argument. A launch with the same needs no update.
 
 The state is the number of launches until the graph is due, 0 where it is there, -1 where there is none and will not be.
 An executable graph is ordered with itself, so it serves its home stream only, and it is not safe among threads, so
@@ -77,10 +79,20 @@ failed:
   ret i32 -1
 }
 
+; Puts a word into its place; 0 where it was there already, else 1.
+define internal i64 @exchange(ptr %memory, i64 %place, i64 %word) alwaysinline {
+  %slot = getelementptr i64, ptr %memory, i64 %place
+  %before = load i64, ptr %slot
+  store i64 %word, ptr %slot
+  %differs = icmp ne i64 %before, %word
+  %result = zext i1 %differs to i64
+  ret i64 %result
+}
+
 ; Launches through the graph and lets it go. The driver's status; -1 where nothing was launched: the stream is being
 ; captured, or the driver refused the update, which turns the graph off.
 define internal i32 @launch_graph(ptr %graph, ptr %function, i32 %x, i32 %y, i32 %z, i32 %block_x, i32 %block_y,
-                                  i32 %block_z, i32 %shared, ptr %stream, ptr %pointers) {
+                                  i32 %block_z, i32 %shared, ptr %stream, ptr %pointers, i64 %count) {
 entry:
   %parameters = alloca [9 x i64]
   %capture_slot = alloca i32
@@ -92,7 +104,42 @@ entry:
   %capture = load i32, ptr %capture_slot
   %either = or i32 %asked, %capture
   %is_free = icmp eq i32 %either, 0
-  br i1 %is_free, label %update, label %release
+  br i1 %is_free, label %compare, label %release
+compare:
+  %executable_slot = getelementptr ptr, ptr %graph, i64 1
+  %executable = load ptr, ptr %executable_slot
+  %given_slot = getelementptr ptr, ptr %graph, i64 9
+  %given = load ptr, ptr %given_slot
+  %was_given_slot = getelementptr i64, ptr %graph, i64 10
+  %x_word = zext i32 %x to i64
+  %y_word = zext i32 %y to i64
+  %z_word = zext i32 %z to i64
+  %was_given = load i64, ptr %was_given_slot
+  %x_differs = call i64 @exchange(ptr %given, i64 0, i64 %x_word)
+  %y_differs = call i64 @exchange(ptr %given, i64 1, i64 %y_word)
+  %z_differs = call i64 @exchange(ptr %given, i64 2, i64 %z_word)
+  %first_given = xor i64 %was_given, 1
+  %xy_differ = or i64 %x_differs, %y_differs
+  %xyz_differ = or i64 %xy_differ, %z_differs
+  %grid_differs = or i64 %xyz_differ, %first_given
+  br label %next
+next:
+  %position = phi i64 [ 0, %compare ], [ %following, %argument ]
+  %differs = phi i64 [ %grid_differs, %compare ], [ %differs_after, %argument ]
+  %more = icmp slt i64 %position, %count
+  br i1 %more, label %argument, label %decide
+argument:
+  %pointer_slot = getelementptr ptr, ptr %pointers, i64 %position
+  %pointer = load ptr, ptr %pointer_slot
+  %value = load i64, ptr %pointer
+  %place = add i64 %position, 3
+  %value_differs = call i64 @exchange(ptr %given, i64 %place, i64 %value)
+  %differs_after = or i64 %differs, %value_differs
+  %following = add i64 %position, 1
+  br label %next
+decide:
+  %as_before = icmp eq i64 %differs, 0
+  br i1 %as_before, label %launch, label %update
 update:
   ; CUDA_KERNEL_NODE_PARAMS_v2: func; grid x, y, z; block x, y, z; sharedMemBytes; kernelParams; extra; kern; ctx
   %words = getelementptr i64, ptr %parameters, i64 0
@@ -120,15 +167,16 @@ update:
   store i64 0, ptr %extra_slot
   store i64 0, ptr %kern_slot
   store i64 0, ptr %context_slot
-  %executable_slot = getelementptr ptr, ptr %graph, i64 1
-  %executable = load ptr, ptr %executable_slot
   %node_slot = getelementptr ptr, ptr %graph, i64 2
   %node = load ptr, ptr %node_slot
   %set_parameters_slot = getelementptr ptr, ptr %graph, i64 5
   %set_parameters = load ptr, ptr %set_parameters_slot
   %updated = call i32 %set_parameters(ptr %executable, ptr %node, ptr %words)
   %accepted = icmp eq i32 %updated, 0
-  br i1 %accepted, label %launch, label %turn_off
+  br i1 %accepted, label %remember, label %turn_off
+remember:
+  store i64 1, ptr %was_given_slot
+  br label %launch
 turn_off:
   store atomic i64 -1, ptr %graph monotonic, align 8
   br label %release
@@ -155,7 +203,7 @@ entry:
   %count_slot = getelementptr i64, ptr %record, i64 17
   %count = load i64, ptr %count_slot
   %guard_words = mul i64 %guards, 3
-  %after_key = add i64 %size, 19
+  %after_key = add i64 %size, 20
   %start = add i64 %after_key, %guard_words
   %indices = getelementptr i64, ptr %record, i64 %start
   br label %next
@@ -165,10 +213,17 @@ next:
   br i1 %more, label %fill, label %go
 fill:
   %index_slot = getelementptr i64, ptr %indices, i64 %position
-  %index = load i64, ptr %index_slot
+  %number = load i64, ptr %index_slot
+  %index = and i64 %number, 4294967295
   %value = getelementptr i64, ptr %values, i64 %index
+  %part = lshr i64 %number, 32
+  %is_whole = icmp eq i64 %part, 0
+  %offset = sub i64 %part, 1
+  %read = load ptr, ptr %value
+  %read_part = getelementptr i8, ptr %read, i64 %offset
+  %passed = select i1 %is_whole, ptr %value, ptr %read_part
   %pointer_slot = getelementptr ptr, ptr %pointers, i64 %position
-  store ptr %value, ptr %pointer_slot
+  store ptr %passed, ptr %pointer_slot
   %following = add i64 %position, 1
   br label %next
 go:
@@ -194,7 +249,7 @@ go:
   br i1 %has_graph, label %try_graph, label %plain
 try_graph:
   %graph_status = call i32 @launch_graph(ptr %graph, ptr %function, i32 %x, i32 %y, i32 %z, i32 %block_x, i32 %block_y,
-                                         i32 %block_z, i32 %shared, ptr %stream, ptr %pointers)
+                                         i32 %block_z, i32 %shared, ptr %stream, ptr %pointers, i64 %count)
   %declined = icmp slt i32 %graph_status, 0
   br i1 %declined, label %plain, label %done
 plain:

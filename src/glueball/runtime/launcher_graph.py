@@ -23,14 +23,16 @@ class GraphSwitch:
     does meanwhile.
     """
 
-    __slots__ = ("_graph", "_source", "words")
+    __slots__ = ("_given", "_graph", "_source", "words")
 
-    def __init__(self, source: GraphSource) -> None:
+    def __init__(self, source: GraphSource, argument_count: int) -> None:
         functions = source.functions
         self._source = source
         self._graph: LaunchGraph | None = None
-        self.words = (ctypes.c_int64 * 9)(
-            GRAPH_AFTER + 1, 0, 0, 0, 0, functions.set_parameters, functions.launch, functions.is_capturing, id(self)
+        self._given = (ctypes.c_int64 * (3 + argument_count))()
+        self.words = (ctypes.c_int64 * 11)(
+            GRAPH_AFTER + 1, 0, 0, 0, 0, functions.set_parameters, functions.launch, functions.is_capturing, id(self),
+            ctypes.addressof(self._given), 0,
         )  # fmt: skip
 
     def __call__(self) -> None:

@@ -8,18 +8,24 @@ Memory that Python prepares and this code reads, all in 64-bit words:
 
     state       variants (dict), miss, grid (tuple), latest, tensor types, parameters, grid x, y, z
     latest      the entry hit last, or null
-    tensor types  count, then per type: the type, its exchange API's reading function or null
+    tensor types  count, then per type: the type, its exchange API's reading function or null, its reader or null
     parameters  count, then per parameter: name, flags
     record      launch, function, block x, y, z, shared bytes, context function, context, kernel, stream function,
-                stream device type, stream device, stream callable, stream argument, launch_failed, key word count,
-                guard count, argument count, graph words (`launcher_enqueue_ir`) or null; then the key; per guard:
-                dict, name, value; per kernel argument the index of the call's argument
+                stream device type, stream device, stream callable or null, stream argument or else the stream,
+                launch_failed, key word count, guard count, argument count, graph words (`launcher_enqueue_ir`) or
+                null, epoch; then the key; per guard: dict, name, value; per kernel argument the index of the call's
+                argument, and in the upper 32 bits, for a part of a reader's bytes, its offset plus one
+    repetition  current, miss, four unused, grid x, y, z, values
+    current     the entry that is launched, or null
+
+A record is stale where its epoch is not the one that now stands in `knob_groups.LAUNCH_EPOCH`.
 
 The key of a call is `positional | keywords << 32`, then per argument two words, before them the name of a keyword
 argument. The two words are
 
     exchanged   device type | dtype << 32    as a tensor's; dtype as DLPack's code, bits, lanes
     tensor      dtype (address)    1 << 63 | type index << 40 | device << 1 (32 bits) | aligned
+    read        object (address)   1 << 63 | type index << 40
     int         width tag 1 to 3   is one | divisible by 16 << 1
     float       tag 4              0
     bool        tag 5              0
@@ -254,7 +260,7 @@ entry:
   %count = load i64, ptr %count_slot
   %size_slot = getelementptr i64, ptr %record, i64 15
   %size = load i64, ptr %size_slot
-  %after_key = add i64 %size, 19
+  %after_key = add i64 %size, 20
   %first = getelementptr ptr, ptr %record, i64 %after_key
   br label %next
 next:
@@ -278,6 +284,14 @@ changed:
   ret i1 false
 hold:
   ret i1 true
+}
+
+define internal i1 @is_current(ptr %record) alwaysinline {
+  %epoch_slot = getelementptr i64, ptr %record, i64 19
+  %epoch = load i64, ptr %epoch_slot
+  %now = load i64, ptr $epoch
+  %same = icmp eq i64 %epoch, %now
+  ret i1 %same
 }
 
 define internal i1 @context_holds(ptr %record) alwaysinline {
@@ -323,10 +337,14 @@ clear:
 without_api:
   %callable_slot = getelementptr ptr, ptr %record, i64 12
   %callable = load ptr, ptr %callable_slot
-  %default = icmp eq ptr %callable, null
-  br i1 %default, label %good, label %ask
-ask:
   %argument_slot = getelementptr ptr, ptr %record, i64 13
+  %is_fixed = icmp eq ptr %callable, null
+  br i1 %is_fixed, label %fixed, label %ask
+fixed:
+  %stream = load ptr, ptr %argument_slot
+  store ptr %stream, ptr %stream_slot
+  br label %good
+ask:
   %object = call ptr $PyObject_Vectorcall(ptr %callable, ptr %argument_slot, i64 1, ptr null)
   %raised = icmp eq ptr %object, null
   br i1 %raised, label %bad, label %convert
@@ -373,7 +391,7 @@ measure:
   %record = call ptr @first_content(ptr %entry_found)
   %size_slot = getelementptr i64, ptr %record, i64 15
   %its_size = load i64, ptr %size_slot
-  %key = getelementptr i64, ptr %record, i64 19
+  %key = getelementptr i64, ptr %record, i64 20
   %as_long = icmp eq i64 %its_size, %size
   br i1 %as_long, label %next, label %different
 next:
@@ -409,11 +427,58 @@ define internal i1 @grid_is_empty(ptr %state) alwaysinline {
   ret i1 %empty
 }
 
+; Launches what an entry holds and returns its kernel; null with a Python error set; all ones where it is stale.
+define internal ptr @run(ptr %state, ptr %entry_found, ptr %values) alwaysinline {
+entry:
+  %stream_slot = alloca ptr
+  ; The entry may leave the table while Python code runs below; this reference keeps all it holds.
+  call void $Py_IncRef(ptr %entry_found)
+  %record = call ptr @first_content(ptr %entry_found)
+  %current = call i1 @is_current(ptr %record)
+  br i1 %current, label %check_guards, label %release
+check_guards:
+  %unchanged = call i1 @guards_hold(ptr %record)
+  br i1 %unchanged, label %check_grid, label %release
+check_grid:
+  %empty = call i1 @grid_is_empty(ptr %state)
+  br i1 %empty, label %succeeded, label %check_context
+check_context:
+  %in_context = call i1 @context_holds(ptr %record)
+  br i1 %in_context, label %find_stream, label %release
+find_stream:
+  %found = call i32 @read_stream(ptr %record, ptr %stream_slot)
+  switch i32 %found, label %failed [ i32 0, label %enqueue i32 1, label %release ]
+enqueue:
+  %stream = load ptr, ptr %stream_slot
+  %graph = call ptr @acquire_graph(ptr %record, ptr %stream)
+  %making_raised = icmp eq ptr %graph, inttoptr (i64 -1 to ptr)
+  br i1 %making_raised, label %failed, label %go
+go:
+  %status = call i32 @enqueue(ptr %state, ptr %record, ptr %values, ptr %stream, ptr %graph)
+  %launched = icmp eq i32 %status, 0
+  br i1 %launched, label %succeeded, label %refused
+refused:
+  %reported = call ptr @report(ptr %record, i32 %status)
+  br label %release
+succeeded:
+  %kernel_slot = getelementptr ptr, ptr %record, i64 8
+  %kernel = load ptr, ptr %kernel_slot
+  call void $Py_IncRef(ptr %kernel)
+  br label %release
+failed:
+  br label %release
+release:
+  %result = phi ptr [ inttoptr (i64 -1 to ptr), %entry ], [ inttoptr (i64 -1 to ptr), %check_guards ],
+                    [ inttoptr (i64 -1 to ptr), %check_context ], [ inttoptr (i64 -1 to ptr), %find_stream ],
+                    [ %reported, %refused ], [ %kernel, %succeeded ], [ null, %failed ]
+  call void $Py_DecRef(ptr %entry_found)
+  ret ptr %result
+}
+
 define ptr @launch(ptr %self, ptr %arguments, i64 %positional, ptr %names) {
 entry:
   %words = alloca [$words x i64]
   %values = alloca [$maximum x i64]
-  %stream_slot = alloca ptr
   %state = call ptr @first_content(ptr %self)
   %keywords = call i64 @count_names(ptr %names)
   %size = call i64 @compute_key(ptr %state, ptr %arguments, i64 %positional, i64 %keywords, ptr %names, ptr %words,
@@ -445,49 +510,39 @@ check_error:
   br i1 %is_error, label %failed, label %miss
 hit:
   %entry_found = phi ptr [ %latest_entry, %compare ], [ %entry_object, %become_latest ]
-  ; The entry may leave the table while Python code runs below; this reference keeps all it holds.
-  call void $Py_IncRef(ptr %entry_found)
-  %record = call ptr @first_content(ptr %entry_found)
-  %unchanged = call i1 @guards_hold(ptr %record)
-  br i1 %unchanged, label %check_grid, label %stale
-check_grid:
-  %empty = call i1 @grid_is_empty(ptr %state)
-  br i1 %empty, label %succeeded, label %check_context
-check_context:
-  %in_context = call i1 @context_holds(ptr %record)
-  br i1 %in_context, label %find_stream, label %stale
-find_stream:
-  %found = call i32 @read_stream(ptr %record, ptr %stream_slot)
-  switch i32 %found, label %release [ i32 0, label %enqueue i32 1, label %stale ]
-enqueue:
-  %stream = load ptr, ptr %stream_slot
-  %graph = call ptr @acquire_graph(ptr %record, ptr %stream)
-  %making_raised = icmp eq ptr %graph, inttoptr (i64 -1 to ptr)
-  br i1 %making_raised, label %release, label %go
-go:
-  %status = call i32 @enqueue(ptr %state, ptr %record, ptr %values, ptr %stream, ptr %graph)
-  %launched = icmp eq i32 %status, 0
-  br i1 %launched, label %succeeded, label %refused
-refused:
-  %reported = call ptr @report(ptr %record, i32 %status)
-  br label %release
-succeeded:
-  %kernel_slot = getelementptr ptr, ptr %record, i64 8
-  %kernel = load ptr, ptr %kernel_slot
-  call void $Py_IncRef(ptr %kernel)
-  br label %release
-release:
-  %result = phi ptr [ null, %find_stream ], [ null, %enqueue ], [ %reported, %refused ], [ %kernel, %succeeded ]
-  call void $Py_DecRef(ptr %entry_found)
+  %result = call ptr @run(ptr %state, ptr %entry_found, ptr %values)
+  %stale = icmp eq ptr %result, inttoptr (i64 -1 to ptr)
+  br i1 %stale, label %miss, label %done
+done:
   ret ptr %result
-stale:
-  call void $Py_DecRef(ptr %entry_found)
-  br label %miss
 miss:
   %missed = call ptr @call_miss(ptr %state, ptr %arguments, i64 %positional, i64 %keywords, ptr %names)
   ret ptr %missed
 failed:
   ret ptr null
+}
+
+; The same launch again: the values were read when it was prepared.
+define ptr @repeat(ptr %self, ptr %nothing) {
+entry:
+  %state = call ptr @first_content(ptr %self)
+  %current = load ptr, ptr %state
+  %entry_found = load ptr, ptr %current
+  %absent = icmp eq ptr %entry_found, null
+  br i1 %absent, label %miss, label %go
+go:
+  %values_slot = getelementptr ptr, ptr %state, i64 9
+  %values = load ptr, ptr %values_slot
+  %result = call ptr @run(ptr %state, ptr %entry_found, ptr %values)
+  %stale = icmp eq ptr %result, inttoptr (i64 -1 to ptr)
+  br i1 %stale, label %miss, label %done
+done:
+  ret ptr %result
+miss:
+  %miss_slot = getelementptr ptr, ptr %state, i64 1
+  %miss_function = load ptr, ptr %miss_slot
+  %missed = call ptr $PyObject_CallNoArgs(ptr %miss_function)
+  ret ptr %missed
 }
 """
 

@@ -11,17 +11,19 @@ import functools
 import re
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import Template
 from typing import Any
 
+from glueball.knob_groups import LAUNCH_EPOCH
 from glueball.runtime.launcher_graph import GraphSwitch
 from glueball.runtime.launcher_ir import MAXIMUM_ARGUMENTS, TEMPLATE
-from glueball.runtime.launcher_table import Entry, TableState, TensorType, Variant
+from glueball.runtime.launcher_table import Entry, Repetition, TableState, TensorType, Variant
 
 MAXIMUM_TENSOR_TYPES = 64
 
+_METH_NOARGS = 0x0004
 _METH_FASTCALL = 0x0080
 _METH_KEYWORDS = 0x0002
 _OBJECT_HEADER_BYTES = 16
@@ -55,13 +57,14 @@ class _MethodDefinition(ctypes.Structure):
 class NativeCode:
     """The machine code of the process, and what makes built-in functions of it.
 
-    `key` and `launch` describe the two functions; `engine` owns their code and `names` the attribute names in it.
+    `key`, `launch` and `repeat` describe the functions; `engine` owns their code and `names` the attribute names in it.
     """
 
     engine: Any
     names: tuple[str, ...]
     key: _MethodDefinition
     launch: _MethodDefinition
+    repeat: _MethodDefinition
 
     def bind(self, definition: _MethodDefinition, self_object: tuple[object, ...]) -> Callable[..., Any]:
         """A built-in function whose `self` is `self_object`, the first item being the state's bytes."""
@@ -82,6 +85,7 @@ def native_code() -> NativeCode:
         names,
         _MethodDefinition(b"key", engine.get_function_address("key"), flags, None),
         _MethodDefinition(b"launch", engine.get_function_address("launch"), flags, None),
+        _MethodDefinition(b"repeat", engine.get_function_address("repeat"), _METH_NOARGS, None),
     )
     # Built-in functions may outlive every module at interpreter exit, so what they point at is never freed.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
@@ -92,6 +96,7 @@ def _fill_in(template: str, names: tuple[str, ...]) -> str:
     """The template with every `$name` replaced by a constant address or number."""
     objects = {"int": int, "float": float, "bool": bool, "true": True, "none": None} | {name: name for name in names}
     values = {name: _pointer(id(value)) for name, value in objects.items()}
+    values["epoch"] = _pointer(ctypes.addressof(LAUNCH_EPOCH))
     values["maximum"] = str(MAXIMUM_ARGUMENTS)
     values["words"] = str(1 + 3 * MAXIMUM_ARGUMENTS)
     values["tuple_items"] = str(tuple.__basicsize__)
@@ -133,7 +138,7 @@ class NativeBackend:
         self._state = state
         self._code = native_code()
         self._latest = (ctypes.c_int64 * 1)()
-        self._types = (ctypes.c_int64 * (1 + 2 * MAXIMUM_TENSOR_TYPES))()
+        self._types = (ctypes.c_int64 * (1 + 3 * MAXIMUM_TENSOR_TYPES))()
         self._parameters = (ctypes.c_int64 * (1 + 2 * len(state.parameters)))(len(state.parameters))
         for index, (name, flags) in enumerate(state.parameters):
             self._parameters[1 + 2 * index] = id(name)
@@ -145,8 +150,9 @@ class NativeBackend:
         count = self._types[0]
         if count == MAXIMUM_TENSOR_TYPES:
             raise ValueError(f"a variant table knows at most {MAXIMUM_TENSOR_TYPES} tensor types")
-        self._types[1 + 2 * count] = id(tensor_type)
-        self._types[2 + 2 * count] = 0 if reading.exchange is None else reading.exchange.read_address
+        self._types[1 + 3 * count] = id(tensor_type)
+        self._types[2 + 3 * count] = 0 if reading.exchange is None else reading.exchange.read_address
+        self._types[3 + 3 * count] = 0 if reading.reader is None else id(reading.reader)
         self._types[0] = count + 1
 
     def forget_latest(self) -> None:
@@ -162,7 +168,7 @@ class NativeBackend:
     def entry(self, variant: Variant, key: bytes, references: list[object]) -> Entry:
         """What the table stores: the record the native code reads, and owners of every address in it."""
         guards = tuple((namespace, sys.intern(name), value) for namespace, name, value in variant.guards)
-        switch = None if variant.graph is None else GraphSwitch(variant.graph)
+        switch = None if variant.graph is None else GraphSwitch(variant.graph, len(variant.argument_indices))
         words = [
             variant.launch_address,
             variant.function_handle,
@@ -174,12 +180,13 @@ class NativeBackend:
             0 if variant.stream_exchange is None else variant.stream_exchange.stream_address,
             *(part & 0xFFFFFFFF for part in variant.stream_device),
             0 if variant.stream_callable is None else id(variant.stream_callable),
-            id(variant.stream_argument),
+            variant.stream if variant.stream_callable is None else id(variant.stream_argument),
             id(variant.launch_failed),
             len(key) // 8,
             len(guards),
             len(variant.argument_indices),
             0 if switch is None else ctypes.addressof(switch.words),
+            LAUNCH_EPOCH[0],
             *struct.unpack(f"<{len(key) // 8}Q", key),
             *(id(part) for guard in guards for part in guard),
             *variant.argument_indices,
@@ -189,6 +196,13 @@ class NativeBackend:
     def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:
         """The built-in function that launches on one grid."""
         return self._code.bind(self._code.launch, self._self_object(grid))
+
+    def repeater(self, repetition: Repetition, grid: tuple[int, int, int], values: Sequence[int]) -> Callable[[], Any]:
+        """The built-in function that launches a repetition's entry with the same raw values each time."""
+        block = (ctypes.c_uint64 * max(1, len(values)))(*values)
+        current = ctypes.addressof(repetition.current)
+        words = struct.pack("<10Q", current, id(repetition), 0, 0, 0, 0, *grid, ctypes.addressof(block))
+        return self._code.bind(self._code.repeat, (words, repetition, block))
 
     def _self_object(self, grid: tuple[int, int, int]) -> tuple[object, ...]:
         variants, miss = self._state.variants, self._state.miss

@@ -8,17 +8,19 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from glueball.drivers.exchange import ExchangeAPI
+from glueball.knob_groups import LAUNCH_EPOCH
 from glueball.runtime.launcher_ir import MAXIMUM_ARGUMENTS
-from glueball.runtime.launcher_table import Entry, KeyFlag, TableState, TensorType, Variant
+from glueball.runtime.launcher_table import Entry, KeyFlag, Repetition, TableState, TensorType, Variant, split_index
 
 _WORD = (1 << 64) - 1
 _CONSTEXPR_TAG = 16
 _FLOAT_TAG = 4
 _BOOL_TAG = 5
+_STALE = object()
 
 _LAUNCH_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int,
@@ -56,7 +58,7 @@ class PortableBackend:
         """What the table stores: the variant, what its key refers to, and its C functions."""
         launch = _LAUNCH_TYPE(variant.launch_address)
         context = _CONTEXT_TYPE(variant.context_address) if variant.context_address else None
-        return b"", variant, (references, launch, context)
+        return b"", variant, (references, launch, context, LAUNCH_EPOCH[0])
 
     def launcher(self, grid: tuple[int, int, int]) -> Callable[..., Any]:
         """The function that launches on one grid."""
@@ -65,16 +67,22 @@ class PortableBackend:
         def launch(*arguments: object, **keywords: object) -> object:
             encoded = self._encode_call(arguments, keywords)
             entry = None if encoded is None else state.variants.get(encoded[0])
-            if encoded is None or entry is None or not _guards_hold(entry[1]):
+            if encoded is None or entry is None:
                 return state.miss(grid, arguments, keywords)
-            if 0 in grid:
-                return entry[1].kernel
-            stream = _stream(entry[1]) if _context_holds(entry) else None
-            if stream is None:
-                return state.miss(grid, arguments, keywords)
-            return _enqueue(entry, grid, encoded[2], stream)
+            result = _run(entry, grid, encoded[2])
+            return state.miss(grid, arguments, keywords) if result is _STALE else result
 
         return launch
+
+    def repeater(self, repetition: Repetition, grid: tuple[int, int, int], values: Sequence[int]) -> Callable[[], Any]:
+        """A function that launches a repetition's entry with the same raw values each time."""
+
+        def repeat() -> object:
+            entry = repetition.entry
+            result = _STALE if entry is None else _run(entry, grid, list(values))
+            return repetition() if result is _STALE else result
+
+        return repeat
 
     def _encode_call(
         self, arguments: tuple[object, ...], keywords: dict[str, object]
@@ -114,6 +122,8 @@ class PortableBackend:
             if kind is bool:
                 return _BOOL_TAG, 0, int(argument is True)
             reading = self._state.tensor_types.get(kind)
+            if reading is not None and reading.reader is not None:
+                return _encode_read(argument, reading, references)
             if reading is not None and reading.exchange is not None:
                 return _encode_exchange(argument, reading.exchange, reading.index, flags)
             if reading is not None:
@@ -143,6 +153,16 @@ def _encode_float(number: float, flags: KeyFlag) -> Encoded:
     if flags & KeyFlag.CONSTEXPR:
         return _FLOAT_TAG + _CONSTEXPR_TAG, bits, raw
     return _FLOAT_TAG, 0, raw
+
+
+def _encode_read(argument: object, reading: TensorType, references: list[object]) -> Encoded | None:
+    assert reading.reader is not None
+    given = reading.reader(argument)
+    if given is None:
+        return None
+    content, token = given
+    references.append(token)
+    return id(token), 1 << 63 | reading.index << 40, ctypes.cast(ctypes.c_char_p(content), ctypes.c_void_p).value or 0
 
 
 def _encode_tensor(tensor: Any, index: int, flags: KeyFlag, references: list[object]) -> Encoded:
@@ -180,7 +200,7 @@ def _stream(variant: Variant) -> int | None:
         except Exception:  # whatever the framework raises: the miss path says what is wrong
             return None
     if variant.stream_callable is None:
-        return 0
+        return variant.stream
     return operator.index(variant.stream_callable(variant.stream_argument))
 
 
@@ -197,13 +217,24 @@ def _context_holds(entry: Entry) -> bool:
     return context(ctypes.byref(current)) == 0 and (current.value or 0) == entry[1].context_handle
 
 
+def _run(entry: Entry, grid: tuple[int, int, int], values: list[int]) -> object:
+    """Launches what an entry holds and gives its kernel; `_STALE` where it cannot be launched as it is."""
+    if entry[2][3] != LAUNCH_EPOCH[0] or not _guards_hold(entry[1]):
+        return _STALE
+    if 0 in grid:
+        return entry[1].kernel
+    stream = _stream(entry[1]) if _context_holds(entry) else None
+    return _STALE if stream is None else _enqueue(entry, grid, values, stream)
+
+
 def _enqueue(entry: Entry, grid: tuple[int, int, int], values: list[int], stream: int) -> object:
     variant = entry[1]
     launch: Any = entry[2][1]
     slots = (ctypes.c_uint64 * max(1, len(values)))(*values)
     start = ctypes.addressof(slots)
+    indices = map(split_index, variant.argument_indices)
     pointers = (ctypes.c_void_p * max(1, len(variant.argument_indices)))(
-        *(start + 8 * index for index in variant.argument_indices)
+        *(start + 8 * index if offset is None else values[index] + offset for index, offset in indices)
     )
     status = launch(variant.function_handle, *grid, *variant.block, variant.shared_bytes, stream, pointers, None)
     return variant.kernel if status == 0 else variant.launch_failed(status)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glueball.drivers.cuda import cuda_available, cuda_driver
 from glueball.runtime.cache import disk_cache
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class MachineCode:
     """What a device loads, and what is known of it.
 
-    `registers` and `spilled_bytes` are per thread, `None` where the assembler did not tell; `shared_bytes` per block.
+    `registers` and `spilled_bytes` are per thread, `None` where the assembler did not tell; `shared_bytes` and
+    `warps`, those of workers among them, per block, as are `global_scratch_bytes`, which a launch provides.
     """
 
     assembly: str
@@ -27,11 +29,19 @@ class MachineCode:
     registers: int | None
     spilled_bytes: int | None
     shared_bytes: int
+    warps: int
+    global_scratch_bytes: int = 0
 
-    def store(self, key: str) -> None:
-        """Puts the code into the disk cache."""
-        values = {"registers": self.registers, "spilled_bytes": self.spilled_bytes, "shared_bytes": self.shared_bytes}
-        disk_cache().store(key, values, {"binary": self.binary, "assembly": self.assembly.encode()})
+    def store(self, key: str, about: Mapping[str, Any] | None = None) -> None:
+        """Puts the code into the disk cache; `about` is for people who look at it."""
+        values = {
+            "registers": self.registers,
+            "spilled_bytes": self.spilled_bytes,
+            "shared_bytes": self.shared_bytes,
+            "warps": self.warps,
+            "global_scratch_bytes": self.global_scratch_bytes,
+        }
+        disk_cache().store(key, values, {"binary": self.binary, "assembly": self.assembly.encode()}, about)
 
     @staticmethod
     def load(key: str) -> MachineCode | None:
@@ -43,10 +53,13 @@ class MachineCode:
                     "registers": int() | None as registers,
                     "spilled_bytes": int() | None as spilled,
                     "shared_bytes": int(shared),
+                    "warps": int(warps),
+                    "global_scratch_bytes": int(scratch),
                 },
                 {"binary": binary, "assembly": assembly},
-            ) if shared >= 0:
-                return MachineCode(assembly.decode(errors="replace"), binary, registers, spilled, shared)
+            ) if shared >= 0 and warps > 0 and scratch >= 0:
+                text = assembly.decode(errors="replace")
+                return MachineCode(text, binary, registers, spilled, shared, warps, scratch)
         return None
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from glueball.errors import CompilationError
 from glueball.language.constexpr import constexpr
-from glueball.tile.types import DTYPES, ScalarType, dtype, pointer_type
+from glueball.layouts import NVMMASharedLayout
+from glueball.layouts.parse import parse_layout
+from glueball.tile.types import DTYPES, ScalarType, dtype, pointer_type, tensor_descriptor_type
 
 _SHORT_NAMES = {
     **{item.name: item for item in DTYPES.values()},
@@ -52,6 +55,24 @@ def parse_type(text: str) -> ScalarType:
             f"unknown type {text!r}; the known ones are {', '.join(DTYPES)}, and `*` before one for a pointer"
         )
     return pointer_type(found, const=constant) if text.startswith("*") else found
+
+
+_DESCRIPTOR = re.compile(
+    r"tensordesc(_im2col)?<(\w+)\[([\d, ]+)\],\s*(?:input_rank=(\d+),\s*)?(NVMMASharedLayout\(.*\))>"
+)
+
+
+def parse_descriptor_type(text: str) -> tensor_descriptor_type | None:
+    """The type that a text such as `tensordesc<fp16[64,64],NVMMASharedLayout(...)>` names; `None` for another text."""
+    match = _DESCRIPTOR.fullmatch(text.strip())
+    if match is None:
+        return None
+    im2col, element, extents, rank, layout = match.groups()
+    kind, read = parse_type(element), parse_layout(layout)
+    if not isinstance(kind, dtype) or not isinstance(read, NVMMASharedLayout):
+        raise ValueError(f"{text!r} is no type of a tensor descriptor")
+    block = tuple(int(extent) for extent in extents.split(","))
+    return tensor_descriptor_type(kind, block, read, int(rank or len(block)), im2col=im2col is not None)
 
 
 def rules_of(

@@ -8,6 +8,7 @@
 | float | `float32` |
 | `None` | a constant |
 | array | pointer to its elements; known to be aligned to 16 bytes where it is |
+| tensor descriptor | a tensor descriptor, its extents as `int32` and its strides as `int64` |
 | tuple | a constant where every element is one, else a tuple of what its elements are compiled as |
 | `constexpr`, function of the language, anything for a parameter annotated `constexpr` | a constant |
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from glueball.drivers.arrays import DeviceArray, read_array
 from glueball.errors import DriverError
@@ -29,8 +30,25 @@ from glueball.language.source import SourceFunction
 from glueball.language.values import tuple_type
 from glueball.runtime.constants import constant_key
 from glueball.runtime.parameters import ParameterRule
+from glueball.runtime.tensor_wrapper import TensorWrapper
 from glueball.tile.ir import ArgumentFacts
-from glueball.tile.types import DTYPES, ScalarType, dtype, float32, int1, int32, int64, pointer_type, uint64
+from glueball.tile.types import (
+    DESCRIPTOR_PARTS,
+    DTYPES,
+    ScalarType,
+    dtype,
+    float32,
+    int1,
+    int32,
+    int64,
+    pointer_type,
+    tensor_descriptor_type,
+    uint64,
+)
+
+if TYPE_CHECKING:
+    from glueball.nvidia.hopper import TensorDescriptor, TensorDescriptorIm2Col
+    from glueball.tensor_map import TensorMap
 
 ALIGNMENT = 16
 
@@ -41,16 +59,18 @@ SpecializationKey: TypeAlias = tuple[object, ...]
 class Argument:
     """One argument as the compiler sees it (`type`, `divisibility`) and as a launch passes it (`value`, `array`).
 
-    `value` is what the caller gave; `array` describes it where it is an array; `elements` are those of a tuple, which
-    are passed one by one.
+    `value` is what the caller gave; `array` describes it where it is an array; `elements` are those of a tuple, or the
+    parts of a tensor descriptor, which are passed one by one. The first part of a descriptor has its base as `value`
+    and its `tensor_map`.
     """
 
     name: str
-    type: ScalarType | constexpr | tuple_type
+    type: ScalarType | constexpr | tuple_type | tensor_descriptor_type
     divisibility: int = 1
     value: Any = None
     array: DeviceArray | None = None
     elements: tuple[Argument, ...] = ()
+    tensor_map: TensorMap | None = None
 
     @property
     def number(self) -> bool | int | float:
@@ -59,6 +79,15 @@ class Argument:
         if not isinstance(self.type, dtype) or self.type.is_bool():
             return bool(value)
         return float(value) if self.type.is_floating() else int(value)
+
+    @property
+    def given(self) -> Any:
+        """What the caller gave, also for a constant and for a tuple."""
+        if isinstance(self.type, constexpr):
+            return self.type.value
+        if isinstance(self.type, tuple_type):
+            return tuple(element.given for element in self.elements)
+        return self.value
 
     @property
     def key(self) -> object:
@@ -82,7 +111,7 @@ class Argument:
     def without_values(self) -> Argument:
         """The same without what the caller gave."""
         elements = tuple(element.without_values() for element in self.elements)
-        return replace(self, value=None, array=None, elements=elements)
+        return replace(self, value=None, array=None, elements=elements, tensor_map=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +181,9 @@ def specialize_argument(rule: ParameterRule, value: Any) -> Argument:
         return found if isinstance(found.type, constexpr) else replace(found, value=value)
     if isinstance(value, tuple):
         return _tuple(rule, value)
+    hopper = sys.modules.get("glueball.nvidia.hopper")
+    if hopper is not None and isinstance(value, hopper.TensorDescriptor | hopper.TensorDescriptorIm2Col):
+        return _descriptor(rule, value)
     array = _array(rule, value)
     if array is None:
         raise TypeError(
@@ -166,7 +198,7 @@ def specialize_argument(rule: ParameterRule, value: Any) -> Argument:
 def _array(rule: ParameterRule, value: Any) -> DeviceArray | None:
     """The array that an argument is, if it is one; errors name the parameter."""
     try:
-        return read_array(value)
+        return value.array() if isinstance(value, TensorWrapper) else read_array(value)
     except TypeError as error:
         raise TypeError(f"parameter `{rule.name}`: {error}") from None
     except DriverError as error:
@@ -247,6 +279,33 @@ def _tuple(rule: ParameterRule, values: tuple[Any, ...]) -> Argument:
     return Argument(rule.name, kind, elements=elements)
 
 
+def _descriptor(rule: ParameterRule, value: TensorDescriptor | TensorDescriptorIm2Col) -> Argument:
+    """A tensor descriptor: the tensor map, whose array decides where the kernel runs, then extents and strides."""
+    from glueball.nvidia.hopper import read_base
+
+    try:
+        array = read_base(value.base)
+        kind, tensor_map = value.describe(array)
+    except AssertionError as error:
+        raise AssertionError(f"parameter `{rule.name}`: {error}") from None
+    numbers = iter((*tensor_map.shape, *tensor_map.strides))
+    described = described_descriptor(rule.name, kind)
+    handle, *parts = described.elements
+    elements = (
+        replace(handle, value=value.base, array=array, tensor_map=tensor_map),
+        *(replace(part, value=next(numbers)) for part in parts),
+    )
+    return replace(described, value=value, elements=elements)
+
+
+def described_descriptor(name: str, kind: tensor_descriptor_type) -> Argument:
+    """A tensor descriptor of a type, without values."""
+    parts = [
+        Argument(f"{name}.{part}.{axis}", element) for part, element in DESCRIPTOR_PARTS for axis in range(kind.rank)
+    ]
+    return Argument(name, kind, elements=(Argument(name, kind), *parts))
+
+
 def scalar_value(argument: Argument) -> Any:
     """A scalar argument as a NumPy scalar of the parameter's type."""
     if not isinstance(argument.type, dtype):
@@ -272,6 +331,11 @@ def fit_argument(compiled: Argument, value: Any) -> Argument:
                 f"argument `{compiled.name}` is compiled as a tuple of {len(compiled.elements)}, not for {value!r}"
             )
         return replace(compiled, elements=tuple(map(fit_argument, compiled.elements, value)))
+    if isinstance(compiled.type, tensor_descriptor_type):
+        found = specialize_argument(ParameterRule(compiled.name), value)
+        if found.key != compiled.key:
+            raise TypeError(f"argument `{compiled.name}` is compiled as {compiled.type}, and {value!r} was given")
+        return found
     found = specialize_argument(ParameterRule(compiled.name, type=compiled.type), value)
     if isinstance(found.type, constexpr):
         raise TypeError(f"argument `{compiled.name}` is compiled as {compiled.type}, and {value!r} was given")
@@ -281,7 +345,7 @@ def fit_argument(compiled: Argument, value: Any) -> Argument:
             f"argument `{compiled.name}` is compiled as {compiled.type}, not for an array of {found.array.dtype}"
         )
     number = found.array.pointer if found.array is not None else found.number
-    if number % compiled.divisibility:
+    if compiled.divisibility > 1 and number % compiled.divisibility:
         raise TypeError(
             f"argument `{compiled.name}` is compiled as a multiple of {compiled.divisibility}, and {number} was given"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,8 +86,10 @@ class Stages(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def write(self, folder: Path) -> None:
-        """Writes every stage that can be made into a folder, each into a file named by it."""
+        """Writes every stage that can be made into a folder, a file of its name each; `kernel.json` says of what."""
         folder.mkdir(parents=True, exist_ok=True)
+        described = self._kernel.request.described() | {"hash": self._kernel.hash}
+        (folder / "kernel.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
         for name in self._makers:
             with contextlib.suppress(CodeGenerationError):
                 stage = self[name]

@@ -2,135 +2,122 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glueball.errors import AsynchronousAccessError
-from glueball.sim.masks import Array, Booleans, Mask
+from glueball.errors import OverwriteInFlightError
+from glueball.sim.commit_groups import CommitGroups, Share
+from glueball.sim.masks import NOBODY, Array, Booleans, Mask, narrow
 from glueball.sim.memory import WORDS, Part
 from glueball.thread.ir import Attributes
 
 if TYPE_CHECKING:
     from glueball.sim.machine import Machine
+    from glueball.sim.mbarriers import Word
 
 
 @dataclass(slots=True)
 class Copy:
-    """One copy instruction: `remaining` threads, broadcastable to `[cta, warp, lane]`, have not waited for it yet."""
+    """One copy instruction: what its lanes read, empty where none does, and where they write it."""
 
     instruction: int
+    number: int
     width: int
     allocation: str
     addresses: Array
     parts: list[Part]
     offsets: Array
-    remaining: Booleans
     arrived: bool = False
 
 
-@dataclass(slots=True)
-class Group:
-    """The copies that `members` committed together."""
-
-    members: Booleans
-    copies: list[Copy] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A copy that is complete for some threads."""
-
-    copy: Copy
-    threads: Booleans
+Arrival = Share[Copy]
+"""A copy that is complete for some threads."""
 
 
 class Copies:
-    """The copies of one context that are in flight; each thread's groups complete in the order of their commits."""
+    """The copies of one partition that are in flight."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.open: list[Copy] = []
-        self.groups: list[Group] = []
+        self.groups: CommitGroups[Copy] = CommitGroups()
+        self._issued = 0
 
-    def issue(self, attributes: Attributes, source: Any, offset: Any, predicate: Mask) -> None:
-        """Starts a copy of `bytes` bytes from global `source` to the allocation's byte `offset`."""
-        machine, width = self.machine, attributes["bytes"]
-        addresses = np.asarray(source)
-        placement = machine.shared.place(attributes, offset, predicate, width, "written")
-        parts = machine.memory.access(machine, addresses, predicate, 0, width, "read")
+    def issue(self, attributes: Attributes, source: Any, offset: Any, mask: Any) -> None:
+        """Starts a copy of `bytes` bytes from global `source`, or of zeros where a mask does not hold."""
+        machine, width, active = self.machine, attributes["bytes"], self.machine.active
+        addresses = np.asarray(source) + attributes.get("source_offset", 0)
+        placement = machine.shared.place(attributes, offset, active, width, "written")
+        read = active if mask is None else narrow(active, mask)
+        parts = []
+        if read is not NOBODY:
+            parts = machine.memory.access(machine, addresses, read, 0, width, "read")
         machine.shared.begin(placement, width)
-        copy = Copy(
-            instruction=machine.at,
-            width=width,
-            allocation=placement.allocation,
-            addresses=addresses,
-            parts=parts,
-            offsets=placement.offsets,
-            remaining=np.ones((1, 1, 1), bool) if predicate is None else predicate,
-        )
-        self.open.append(copy)
+        self._issued += 1
+        copy = Copy(machine.at, self._issued, width, placement.allocation, addresses, parts, placement.offsets)
+        threads = machine.active_array()
+        self.groups.add(copy, threads)
         if machine.arrives_early():
-            self._transfer(copy, copy.remaining)
+            self._transfer(copy, threads)
             copy.arrived = True
 
     def commit(self) -> None:
         """The active threads' open copies become their next group."""
-        active = self.machine.active_array()
-        group = Group(active)
-        still_open = []
-        for copy in self.open:
-            mine, others = copy.remaining & active, copy.remaining & ~active
-            if mine.any():
-                group.copies.append(_of(copy, mine))
-            if others.any():
-                still_open.append(_of(copy, others))
-        self.open = still_open
-        self.groups.append(group)
+        self.groups.commit(self.machine.active_array())
 
     def wait(self, pending: int) -> None:
         """Completes, for each active thread, all groups but its latest `pending` ones."""
-        active = self.machine.active_array()
-        later = np.zeros((1, 1, 1), np.int64)
-        left = []
-        for group in reversed(self.groups):
-            done = active & group.members & (later >= pending)
-            later = later + group.members
-            for copy in group.copies:
-                threads = copy.remaining & done
-                if threads.any():
-                    complete = self.machine.instructions[copy.instruction].record.complete
-                    assert complete is not None
-                    complete(self.machine, Arrival(copy, threads))
-            group.members = group.members & ~done
-            group.copies = [copy for copy in group.copies if copy.remaining.any()]
-            if group.members.any():
-                left.append(group)
-        self.groups = left[::-1]
+        for share in self.groups.wait(self.machine.active_array(), pending, self.machine.location):
+            complete = self.machine.instructions[share.work.instruction].record.complete
+            assert complete is not None
+            complete(self.machine, share)
 
     def complete(self, arrival: Arrival) -> None:
         """The data of a copy is there and its bytes may be used by the threads told."""
-        copy, machine = arrival.copy, self.machine
-        if not copy.arrived:
-            self._transfer(copy, arrival.threads)
-        placement = machine.shared.select(copy.allocation, copy.offsets, _mask(arrival.threads))
+        copy, machine = arrival.work, self.machine
+        placement = self._place(copy, arrival.threads)
         machine.shared.shadow.finish(machine.shared.touch(placement, copy.width, copy.instruction))
-        copy.remaining = copy.remaining & ~arrival.threads
+
+    def arrive_after(self, word: Word, rows: Array, threads: Booleans) -> CopyArrival:
+        """An arrival of each of some threads, `rows` counting them, once their copies so far are done."""
+        return CopyArrival(self, self.machine.at, word, rows, threads, self._issued)
+
+    def deliver(self, word: Word, threads: Booleans, last: int) -> None:
+        """The copies of some threads up to the `last` are done for whoever waits for the mbarrier's phase."""
+        shadow, shared = self.machine.group.shadow, self.machine.shared
+        for share in [*self.groups.shares()]:
+            mine = share.threads & threads
+            if share.work.number <= last and mine.any():
+                placement = self._place(share.work, mine)
+                touch = shared.touch(placement, share.work.width, share.work.instruction)
+                rows = placement.rows if shadow.rows > 1 else np.zeros(1, np.int64)
+                shadow.finish_for(touch, word.agent, shadow.clocks.time[rows, word.agent])
+                share.threads = share.threads & ~mine
+        self.groups.open = [share for share in self.groups.open if share.threads.any()]
 
     def check_sources(self, address: Array, predicate: Mask, width: int) -> None:
         """A store must not overwrite what a copy in flight has yet to read."""
-        for copy in [*self.open, *(copy for group in self.groups for copy in group.copies)]:
-            starts = np.sort(_selected(copy.addresses, copy.remaining))
-            stored = _selected(address, predicate)
-            hit = np.searchsorted(starts, stored - copy.width + 1) < np.searchsorted(starts, stored + width)
-            if hit.any():
-                line = self.machine.instructions[copy.instruction].location
-                raise AsynchronousAccessError(
-                    f"a store overwrites the source of the asynchronous copy started at {line} before the wait",
-                    self.machine.location,
-                    other=line,
-                )
+        for share in self.groups.shares():
+            copy = share.work
+            for part in copy.parts:
+                read = share.threads if part.predicate is None else share.threads & part.predicate
+                if _meet(np.sort(_selected(copy.addresses, read)), copy.width, _selected(address, predicate), width):
+                    self._fault(copy)
+
+    def _fault(self, copy: Copy) -> None:
+        line = self.machine.instructions[copy.instruction].location
+        raise OverwriteInFlightError(
+            f"a store overwrites the source of the asynchronous copy started at {line} before the wait",
+            self.machine.location,
+            other=line,
+        )
+
+    def _place(self, copy: Copy, threads: Booleans) -> Any:
+        """Where threads of a copy write, after they have."""
+        if not copy.arrived:
+            self._transfer(copy, threads)
+        return self.machine.shared.select(copy.allocation, copy.offsets, None if threads.all() else threads)
 
     def _transfer(self, copy: Copy, threads: Booleans) -> None:
         shared = self.machine.shared
@@ -138,16 +125,34 @@ class Copies:
         for part in copy.parts:
             found = part.window.words.take(part.index)
             words = np.where(True if part.predicate is None else part.predicate, found, words)
-        placement = shared.select(copy.allocation, copy.offsets, _mask(threads))
+        placement = shared.select(copy.allocation, copy.offsets, None if threads.all() else threads)
         shared.write(placement, copy.width, np.broadcast_to(words, shared.shape))
 
 
-def _of(copy: Copy, remaining: Booleans) -> Copy:
-    return replace(copy, remaining=remaining)
+@dataclass(slots=True)
+class CopyArrival:
+    """Threads that arrive at an mbarrier once their copies up to the `last` are done; `rows` counts them."""
+
+    copies: Copies
+    instruction: int
+    word: Word
+    rows: Array
+    threads: Booleans
+    last: int
+
+    def land(self) -> bool:
+        """The copies are done."""
+        machine = self.copies.machine
+        self.word.check(machine, self.instruction, self.rows > 0)
+        self.copies.deliver(self.word, self.threads, self.last)
+        self.word.arrive(machine, self.instruction, self.rows)
+        return True
 
 
-def _mask(threads: Booleans) -> Mask:
-    return None if threads.all() else threads
+def _meet(starts: Array, width: int, stored: Array, stored_width: int) -> bool:
+    """Whether accesses of a width, sorted, and stores of another one have bytes in common."""
+    hit = np.searchsorted(starts, stored - width + 1) < np.searchsorted(starts, stored + stored_width)
+    return bool(hit.any())
 
 
 def _selected(values: Array, mask: Mask) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from glueball.layouts.memory import merges, merges_loads
 from glueball.location import SourceLocation
 from glueball.sim.masks import Array, Mask
 from glueball.thread.ir import Instruction
@@ -21,7 +22,8 @@ class Counts:
 
     `requests` are warp-wide executions with at least one active lane. Global memory: `sectors` are the distinct 32-byte
     sectors of each request, `useful_bytes` the distinct bytes its lanes asked for. Shared memory: `wavefronts` are the
-    passes over the banks, `ideal_wavefronts` those needed if no two words met in a bank.
+    passes over the banks, `ideal_wavefronts` those needed if no two words met in a bank: one for each group of lanes
+    that are served together.
     """
 
     requests: int = 0
@@ -191,36 +193,38 @@ def _count_sectors(rows: Array, width: int) -> Counts:
     )
 
 
-def count_shared(offsets: Array, predicate: Mask, width: int, banks: int, ctas: int) -> Counts:
+def count_shared(offsets: Array, predicate: Mask, width: int, banks: int, ctas: int, *, load: bool = False) -> Counts:
     """Counts of one shared access of `width` bytes a lane at byte offsets that are multiples of it.
 
     The banks give 4 bytes each in one wavefront, so lanes are served in phases that ask for at most all of that: on
     32 banks a whole warp of 32-bit accesses, half a warp of 64-bit ones, a quarter of 128-bit ones. Within a phase an
-    aligned vector takes an aligned group of banks, so groups stand for banks. Equal words are read once. `offsets` are
-    `[1 or ctas, warps, lanes]`.
+    aligned vector takes an aligned group of banks, so groups stand for banks. Equal words are read once, and a `load`
+    may serve two phases at once: see `layouts.memory.merges`. `offsets` are `[1 or ctas, warps, lanes]`.
     """
     rows, predicate, repeat = _warp_rows(offsets, predicate, ctas, offsets.shape[1])
     unit = max(width, BANK_BYTES)
     groups = banks * BANK_BYTES // unit
     phase = min(rows.shape[1], groups)
-    requests = rows.shape[0] if predicate is None else int(np.count_nonzero(predicate.any(axis=1)))
-    words = (rows // unit).reshape(-1, phase)
-    if predicate is not None:
-        predicate = predicate.reshape(-1, phase)
-        some = predicate.any(axis=1)
-        words = _filled(words[some], predicate[some])
-    if words.shape[0] == 0:
-        return Counts()
+    counts = Counts(requests=rows.shape[0] if predicate is None else int(np.count_nonzero(predicate.any(axis=1))))
+    words = rows // unit if predicate is None else np.where(predicate, rows // unit, -1)
+    if load and width > BANK_BYTES and merges_loads(rows.shape[1], banks):
+        words = words.reshape(-1, 2 * phase)
+        together = merges(words)
+        if together.any():
+            counts.add(_count_wavefronts(words[together], groups))
+            words = words[~together]
+    counts.add(_count_wavefronts(words.reshape(-1, phase), groups))
+    return counts.times(repeat)
+
+
+def _count_wavefronts(words: Array, groups: int) -> Counts:
+    """Wavefronts of rows of lanes that are served together; the word of a lane that takes no part is negative."""
     words = np.sort(words, axis=1)
-    distinct = np.ones(words.shape, bool)
-    distinct[:, 1:] = words[:, 1:] != words[:, :-1]
+    distinct = words >= 0
+    distinct[:, 1:] &= words[:, 1:] != words[:, :-1]
     groups_hit = (np.arange(words.shape[0])[:, None] * groups + words % groups)[distinct]
-    hits = np.bincount(groups_hit, minlength=words.shape[0] * groups).reshape(-1, groups)
-    return Counts(
-        requests=requests,
-        wavefronts=int(hits.max(axis=1).sum()),
-        ideal_wavefronts=words.shape[0],
-    ).times(repeat)
+    worst = np.bincount(groups_hit, minlength=words.shape[0] * groups).reshape(-1, groups).max(axis=1)
+    return Counts(wavefronts=int(worst.sum()), ideal_wavefronts=int(np.count_nonzero(worst)))
 
 
 def _warp_rows(values: Array, predicate: Mask, ctas: int, warps: int) -> tuple[Array, Mask, int]:

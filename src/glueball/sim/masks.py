@@ -52,6 +52,11 @@ def keep(mask: Mask, entered: Mask, new: Any, old: Any) -> Any:
     return new if mask is entered else np.where(mask, new, old)  # type: ignore[arg-type]
 
 
+def defined(condition: Any, poison: Mask) -> Any:
+    """A condition, false where it is undefined."""
+    return condition if poison is None else np.logical_and(condition, np.logical_not(poison))
+
+
 def merge_poison(condition: Any, then: Mask, otherwise: Mask) -> Mask:
     """Poison of a choice between two values."""
     if then is None and otherwise is None:

@@ -57,7 +57,7 @@ def store_matrix(
 ) -> None:
     """Stores what every lane holds, one array per element, with its poison."""
     if any(element is not None and element.ndim == 3 and element.shape[0] > 1 for element in poison):
-        shared.shadow.expand()
+        shared.group.expand()
     placement = _place(shared, attributes, offset, predicate, "written")
     touch = shared.touch(placement, ROW_BYTES, shared.machine.at)
     held = np.empty((*shared.shape, len(values)), NUMPY[attributes["type"]])

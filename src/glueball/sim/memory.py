@@ -21,7 +21,8 @@ from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
 
 if TYPE_CHECKING:
-    from glueball.sim.machine import Machine, Thread
+    from glueball.sim.machine import Machine
+    from glueball.sim.threads import Thread
 
 REGION_BITS = 40
 WORDS = {width: np.dtype(kind) for width, kind in ((1, "u1"), (2, "u2"), (4, "u4"), (8, "u8"), (16, "c16"))}
@@ -228,6 +229,19 @@ class GlobalMemory:
     def __init__(self, regions: Sequence[Region]) -> None:
         self.regions = {region.base >> REGION_BITS: region for region in regions}
 
+    def region_at(self, address: int) -> Region:
+        """The region that an address belongs to."""
+        return self.regions[address >> REGION_BITS]
+
+    def real(self, addresses: Array) -> Array:
+        """The host's addresses of what regions have, some of which may be of the same storage."""
+        found = addresses.copy()
+        for number in np.unique(addresses >> REGION_BITS).tolist():
+            region = self.regions.get(number)
+            if region is not None:
+                found[addresses >> REGION_BITS == number] += region.host.address - region.base
+        return found
+
     def load(self, machine: Machine, attributes: Attributes, address: Any, predicate: Mask) -> tuple[Array, ...]:
         """One array per element; where the predicate is false, anything. At least one lane is active."""
         kind, count = NUMPY[attributes["type"]], attributes["count"]
@@ -291,6 +305,9 @@ class GlobalMemory:
         self, machine: Machine, address: Array, predicate: Mask, offset: int, width: int, verb: str
     ) -> list[Part]:
         """Checks and counts an access; where its active lanes go, by region."""
+        transfers = machine.group.transfers
+        if transfers.loads or transfers.stores:
+            transfers.check_access(machine, address + offset, predicate, width, verb)
         region = self.regions.get(_first_active(address, predicate) >> REGION_BITS)
         part = region and region.place(address, predicate, offset, width)
         if not part:

@@ -1,9 +1,10 @@
-"""What happened to each piece of shared memory since the last barrier, and whether it holds anything at all.
+"""What happened to each piece of shared memory, when and by whom, and whether it holds anything at all.
 
 The shadow keeps one entry for every `granule` bytes, the narrowest access of the kernel: accesses are aligned, so that
-is as exact as one for each byte. An entry is `epoch << 32 | thread << 20 | instruction`, -1 where there was none; a
-barrier starts a new epoch, so older entries need no clearing. While all blocks of a context do the same, one row
-stands for all of them; `expand` gives every block its own.
+is as exact as one for each byte. An entry is `time << 32 | thread << 20 | instruction`, -1 where there was none, and
+`time` is that of the agent who did it (see `clocks`): time goes on at barriers, so older entries need no clearing. The
+last write and, for each partition, the last read are kept. While all blocks of a group do the same, one row stands for
+all of them; `expand` gives every block its own.
 """
 
 from __future__ import annotations
@@ -13,25 +14,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glueball.sim.clocks import NEVER, TIME_SHIFT, Clocks
 from glueball.sim.masks import Array, Booleans, Mask
 
-EPOCH_SHIFT = 32
 THREAD_SHIFT = 20
-MANY_THREADS = ((1 << (EPOCH_SHIFT - THREAD_SHIFT)) - 1) << THREAD_SHIFT
+THREAD_BITS = (1 << (TIME_SHIFT - THREAD_SHIFT)) - 1
+MANY_THREADS = THREAD_BITS << THREAD_SHIFT
 INSTRUCTION_BITS = (1 << THREAD_SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Accesses of one instruction: `entries` `[access, granules]` in the flat shadow, and what they leave there."""
+    """Accesses of one instruction: `entries` `[access, granule]` in the flat shadow, and what they leave there.
 
+    `floors` are the shifted times, `[1 or access, agent]`, from which on an entry is not ordered before the access.
+    """
+
+    partition: int
     entries: Array
-    floor: Array
+    floors: Array
     mine: Array
 
-    def by_others(self, found: Array) -> Booleans:
-        """Which of the entries another thread left in this epoch."""
-        return np.asarray((found >= self.floor) & (((found ^ self.mine) & MANY_THREADS) != 0))
+    def by_others(self, found: Array, agents: Array | int) -> Booleans:
+        """Which of the entries, of one agent or of one each, another thread left, with no order between."""
+        if isinstance(agents, int):
+            floors = self.floors[:, agents : agents + 1]
+        elif self.floors.shape[0] == 1:
+            floors = self.floors[0].take(agents)
+        else:
+            floors = np.take_along_axis(self.floors, agents, axis=1)
+        return np.asarray((found >= floors) & (((found ^ self.mine) & MANY_THREADS) != 0))
 
 
 Fault = Callable[[str, int, int], None]
@@ -39,58 +51,75 @@ Fault = Callable[[str, int, int], None]
 
 
 class Shadow:
-    """The shadow of one context's shared memory. Bytes must be a multiple of `granule`."""
+    """The shadow of one group's shared memory. Bytes must be a multiple of `granule`.
 
-    def __init__(self, ctas: int, size: int, granule: int) -> None:
+    `proxies`: whether the kernel has accesses through the asynchronous proxy, which stores must be fenced for.
+    `partitions`: the most that a block has; they are neighbours among the agents.
+    """
+
+    def __init__(self, ctas: int, size: int, granule: int, clocks: Clocks, proxies: bool, partitions: int = 1) -> None:
         self.ctas = ctas
         self.granule = granule
         self.width = size // granule
-        self.written: Array = np.full((1, self.width), -1, np.int64)
-        self.read: Array = np.full((1, self.width), -1, np.int64)
+        self.clocks = clocks
+        self.partitions = partitions
+        shape = (1, self.width)
+        self.written: Array = np.full(shape, -1, np.int64)
+        self.writers: Array | None = None
+        self.reads: dict[int, Array] = {0: np.full(shape, -1, np.int64)}
         self.in_flight: Array | None = None
+        self.sources: Array | None = None
+        self.source_of: Array | None = None
+        self.barriers: Array | None = None
+        self.unfenced: Booleans | None = np.zeros(shape, bool) if proxies else None
         self.poison: Booleans | None = None
-        self.epoch: Array = np.zeros(1, np.int64)
 
     @property
     def rows(self) -> int:
         """How many rows there are: 1 or one for each block."""
-        return int(self.epoch.shape[0])
+        return int(self.written.shape[0])
 
     def expand(self) -> None:
         """Gives each block its own row."""
-        if self.rows == self.ctas:
-            return
-        self.written = np.repeat(self.written, self.ctas, axis=0)
-        self.read = np.repeat(self.read, self.ctas, axis=0)
-        self.epoch = np.repeat(self.epoch, self.ctas)
-        if self.in_flight is not None:
-            self.in_flight = np.repeat(self.in_flight, self.ctas, axis=0)
-        if self.poison is not None:
-            self.poison = np.repeat(self.poison, self.ctas, axis=0)
+        self.written = self._repeated(self.written)
+        self.reads = {partition: self._repeated(read) for partition, read in self.reads.items()}
+        for name in ("writers", "in_flight", "sources", "source_of", "barriers", "unfenced", "poison"):
+            if (array := getattr(self, name)) is not None:
+                setattr(self, name, self._repeated(array))
 
-    def barrier(self, ctas: Mask) -> None:
-        """Starts an epoch in the blocks told, `[cta]`; `None` for all."""
-        if ctas is None:
-            self.epoch = self.epoch + 1
-        else:
-            self.expand()
-            self.epoch = self.epoch + ctas
+    def _repeated(self, array: Array) -> Array:
+        return np.repeat(array, self.ctas, axis=0)
 
-    def touch(self, rows: Array, places: Array, threads: Array, width: int, instruction: int) -> Touch:
-        """Accesses of `width` bytes at byte offsets `places`; all arguments `[access]`."""
+    def touch(
+        self, rows: Array, places: Array, threads: Array, width: int, instruction: int, partition: int = 0
+    ) -> Touch:
+        """Accesses of `width` bytes at byte offsets `places` by threads of a partition; arrays are `[access]`."""
         first = rows * self.width + places // self.granule
         entries = first[:, None] + np.arange(width // self.granule)
-        floor = (self.epoch[rows] if self.rows > 1 else self.epoch)[:, None] << EPOCH_SHIFT
-        return Touch(entries, floor, floor | (threads << THREAD_SHIFT)[:, None] | instruction)
+        stamps = self.clocks.stamps(partition, rows)
+        mine = stamps | (threads << THREAD_SHIFT)[:, None] | instruction
+        return Touch(partition, entries, self.clocks.floors(partition, rows, threads), mine)
+
+    # Accesses of threads
 
     def record_read(self, touch: Touch, fault: Fault) -> None:
         """Checks and records reads."""
+        self._check_barriers(touch, fault)
+        self.record_word(touch, fault)
+
+    def record_word(self, touch: Touch, fault: Fault) -> None:
+        """Checks and records reads that may be of an mbarrier."""
         self._check_in_flight(touch, fault)
         written = self.written.reshape(-1).take(touch.entries)
         _report(written < 0, None, "uninitialized", fault)
-        _report(touch.by_others(written), written, "written", fault)
-        flat = self.read.reshape(-1)
-        leaves = np.where(touch.by_others(flat.take(touch.entries)), touch.mine | MANY_THREADS, touch.mine)
+        self._check_written(touch, written, fault)
+        self._leave_read(touch)
+
+    def _leave_read(self, touch: Touch) -> None:
+        flat = self._reads_of(touch.partition)
+        leaves = np.where(
+            touch.by_others(flat.take(touch.entries), touch.partition), touch.mine | MANY_THREADS, touch.mine
+        )
         flat[touch.entries] = leaves
         clash = ((flat.take(touch.entries) ^ leaves) & MANY_THREADS) != 0
         if clash.any():
@@ -98,26 +127,36 @@ class Shadow:
 
     def record_write(self, touch: Touch, fault: Fault) -> bool:
         """Checks and records writes; whether two of them are to the same bytes."""
+        self._check_barriers(touch, fault)
         self._check_in_flight(touch, fault)
+        self._check_sources(touch, fault)
         flat = self.written.reshape(-1)
-        written = flat.take(touch.entries)
-        _report(touch.by_others(written), written, "written", fault)
-        read = self.read.reshape(-1).take(touch.entries)
-        _report(touch.by_others(read), read, "read", fault)
+        self._check_written(touch, flat.take(touch.entries), fault)
+        self._check_reads(touch, fault)
         flat[touch.entries] = touch.mine
+        self._leave_writer(touch)
         return bool((((flat.take(touch.entries) ^ touch.mine) & MANY_THREADS) != 0).any())
 
     def record_atomic(self, touch: Touch, atomic: Booleans, fault: Fault) -> None:
         """Checks and records atomic changes, which do not clash with one another; `atomic` tells such instructions."""
+        self._check_barriers(touch, fault)
         self._check_in_flight(touch, fault)
+        self._check_sources(touch, fault)
         flat = self.written.reshape(-1)
         written = flat.take(touch.entries)
         _report(written < 0, None, "uninitialized", fault)
-        others = touch.by_others(written) & ~atomic[np.where(written < 0, 0, written & INSTRUCTION_BITS)]
-        _report(others, written, "written", fault)
-        read = self.read.reshape(-1).take(touch.entries)
-        _report(touch.by_others(read), read, "read", fault)
+        self._check_written(touch, written, fault, ~atomic[np.where(written < 0, 0, written & INSTRUCTION_BITS)])
+        self._check_reads(touch, fault)
         flat[touch.entries] = touch.mine | MANY_THREADS
+        self._leave_writer(touch)
+
+    def _leave_writer(self, touch: Touch) -> None:
+        if self.writers is not None or touch.partition:
+            self._writers()[touch.entries] = touch.partition
+        if self.unfenced is not None:
+            self.unfenced.reshape(-1)[touch.entries] = True
+
+    # Asynchronous copies of threads
 
     def begin(self, touch: Touch, instruction: int) -> None:
         """Marks bytes that an asynchronous write, already recorded, is on its way to."""
@@ -130,6 +169,89 @@ class Shadow:
         assert self.in_flight is not None
         self.in_flight.reshape(-1)[touch.entries] = -1
         self.written.reshape(-1)[touch.entries] = touch.mine
+        self._leave_writer(touch)
+
+    def finish_for(self, touch: Touch, agent: int, times: Array) -> None:
+        """The asynchronous write is done for whoever knows an agent's times, `[1 or access]`."""
+        self.finish(touch)
+        self.land(touch.entries, agent, times, int(touch.mine.flat[0]) & INSTRUCTION_BITS)
+
+    # Operations of the asynchronous proxy
+
+    def begin_load(self, touch: Touch, agents: Array, fault: Fault, *, fenced: bool = True) -> None:
+        """Checks and records writes that each end at some time of an agent; `agents` is `[access]`.
+
+        They go through the asynchronous proxy unless they need not be `fenced`.
+        """
+        self._check_barriers(touch, fault)
+        self._check_in_flight(touch, fault)
+        self._check_sources(touch, fault)
+        self._check_written(touch, self.written.reshape(-1).take(touch.entries), fault)
+        self._check_reads(touch, fault)
+        if fenced:
+            self._check_fences(touch, fault)
+        instruction = int(touch.mine.flat[0]) & INSTRUCTION_BITS
+        self.land(touch.entries, agents[:, None], np.full(touch.entries.shape[0], NEVER), instruction)
+        self.set_poison(touch, None)
+
+    def land(self, entries: Array, agent: Array | int, times: Array, instruction: int) -> None:
+        """The write is done at the times of an agent, `[1 or access]`."""
+        stamps = np.asarray(times, np.int64)[:, None] << TIME_SHIFT
+        self.written.reshape(-1)[entries] = stamps | MANY_THREADS | instruction
+        self._writers()[entries] = agent
+
+    def begin_source(self, touch: Touch, fault: Fault) -> None:
+        """Checks a read that goes on until `finish_source`."""
+        self._check_barriers(touch, fault)
+        self._check_in_flight(touch, fault)
+        written = self.written.reshape(-1).take(touch.entries)
+        self._check_written(touch, written, fault)
+        self._check_fences(touch, fault)
+        if self.sources is None or self.source_of is None:
+            self.sources = np.zeros(self.written.shape, np.int16)
+            self.source_of = np.full(self.written.shape, -1, np.int32)
+        self.sources.reshape(-1)[touch.entries] += 1
+        self.source_of.reshape(-1)[touch.entries] = int(touch.mine.flat[0]) & INSTRUCTION_BITS
+
+    def finish_source(self, touch: Touch) -> None:
+        """The read is done, as if its thread had read now."""
+        assert self.sources is not None
+        self.sources.reshape(-1)[touch.entries] -= 1
+        self._leave_read(touch)
+
+    def finish_source_for(self, touch: Touch, agent: int, time: int) -> None:
+        """The read is done for whoever knows an agent's time."""
+        assert self.sources is not None
+        self.sources.reshape(-1)[touch.entries] -= 1
+        instruction = int(touch.mine.flat[0]) & INSTRUCTION_BITS
+        self._reads_of(agent)[touch.entries] = time << TIME_SHIFT | MANY_THREADS | instruction
+
+    def fence(self, partition: int, threads: Mask, floors: Array) -> None:
+        """Threads, `[1 or row, thread in the block]` or all of a partition, order their stores for the other proxy.
+
+        So do they order asynchronous copies that they know the completion of; `floors` are `[row, agent]`.
+        """
+        if self.unfenced is None:
+            return
+        places = np.flatnonzero(self.unfenced)
+        entries, rows = self.written.reshape(-1)[places], places // self.width
+        agents = np.zeros(places.shape, int) if self.writers is None else self.writers.reshape(-1)[places]
+        mine = agents == partition
+        if threads is not None:
+            number = entries >> THREAD_SHIFT & THREAD_BITS
+            row = rows if threads.shape[0] > 1 else 0
+            known = np.concatenate([threads, np.zeros((threads.shape[0], THREAD_BITS + 1), bool)], axis=1)
+            mine &= known[row, number]
+        landed = (agents >= self.clocks.partitions) & (entries < floors[rows, agents])
+        self.unfenced.reshape(-1)[places[mine | landed]] = False
+
+    # Mbarriers and undefined values
+
+    def set_barrier(self, touch: Touch, instruction: int) -> None:
+        """Marks bytes that are an mbarrier since an instruction; -1 that they are no more."""
+        if self.barriers is None:
+            self.barriers = np.full(self.written.shape, -1, np.int32)
+        self.barriers.reshape(-1)[touch.entries] = instruction
 
     def set_poison(self, touch: Touch, poison: Mask) -> None:
         """Remembers which of the granules written, `[access, granules]`, hold undefined values."""
@@ -146,10 +268,66 @@ class Shadow:
         found = self.poison.reshape(-1).take(touch.entries)
         return found if found.any() else None
 
+    # Checks
+
+    def _writers(self) -> Array:
+        if self.writers is None:
+            self.writers = np.zeros(self.written.shape, np.int64)
+        return self.writers.reshape(-1)
+
+    def _reads_of(self, partition: int) -> Array:
+        if partition not in self.reads:
+            self.reads[partition] = np.full(self.written.shape, -1, np.int64)
+        return self.reads[partition].reshape(-1)
+
+    def _check_written(self, touch: Touch, written: Array, fault: Fault, among: Mask = None) -> None:
+        agents = 0 if self.writers is None else self.writers.reshape(-1).take(touch.entries)
+        others = touch.by_others(written, agents)
+        if among is not None:
+            others &= among
+        if others.any():
+            place = np.unravel_index(int(others.argmax()), others.shape)
+            agent = agents if isinstance(agents, int) else int(agents[place])
+            kind = self._kind("written", agent, touch)
+            _report(others, written, "loaded" if agent >= self.clocks.partitions else kind, fault)
+
+    def _check_reads(self, touch: Touch, fault: Fault) -> None:
+        for partition in self.reads:
+            read = self._reads_of(partition).take(touch.entries)
+            kind = self._kind("read", partition, touch)
+            _report(touch.by_others(read, partition), read, kind, fault)
+
+    def _kind(self, done: str, agent: int, touch: Touch) -> str:
+        """What is said of something done by an agent that an access is not ordered after."""
+        if agent == touch.partition:
+            return done
+        same = agent >= self.clocks.partitions or agent // self.partitions == touch.partition // self.partitions
+        return f"{done} by another {'partition' if same else 'CTA'}"
+
+    def announce(self, place: int, size: int, agent: int, instruction: int) -> None:
+        """Bytes that were written become those of an agent at its time 0."""
+        entries = np.arange(place // self.granule, (place + size) // self.granule)
+        self.land(entries[None], agent, np.zeros(1, np.int64), instruction)
+
+    def _check_barriers(self, touch: Touch, fault: Fault) -> None:
+        if self.barriers is not None:
+            found = self.barriers.reshape(-1).take(touch.entries)
+            _report(found >= 0, found, "barrier", fault)
+
     def _check_in_flight(self, touch: Touch, fault: Fault) -> None:
         if self.in_flight is not None:
             found = self.in_flight.reshape(-1).take(touch.entries)
             _report(found >= 0, found, "in flight", fault)
+
+    def _check_sources(self, touch: Touch, fault: Fault) -> None:
+        if self.sources is not None and self.source_of is not None:
+            busy = self.sources.reshape(-1).take(touch.entries) > 0
+            _report(busy, self.source_of.reshape(-1).take(touch.entries), "source", fault)
+
+    def _check_fences(self, touch: Touch, fault: Fault) -> None:
+        if self.unfenced is not None:
+            unfenced = self.unfenced.reshape(-1).take(touch.entries)
+            _report(unfenced, self.written.reshape(-1).take(touch.entries), "unfenced", fault)
 
 
 def _report(bad: Booleans, found: Array | None, kind: str, fault: Fault) -> None:

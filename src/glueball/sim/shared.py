@@ -1,24 +1,24 @@
-"""Shared memory of the blocks of one context: an arena of bytes for each block, and one shadow."""
+"""Shared memory of a group of blocks: an arena of bytes for each block, and one shadow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from glueball.errors import (
-    AsynchronousAccessError,
     MisalignedAccessError,
     OutOfBoundsError,
     SharedMemoryRaceError,
     SimulationError,
     UninitializedReadError,
 )
-from glueball.sim.masks import Array, Mask
+from glueball.sim.faults import access_fault
+from glueball.sim.masks import Array, Booleans, Mask
 from glueball.sim.memory import WORDS, change_in_turn, packed
-from glueball.sim.shadow import Shadow, Touch
+from glueball.sim.shadow import Fault, Touch
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
@@ -26,6 +26,7 @@ from glueball.thread.memory import access_bytes
 ATOMIC = ("shared_add", "shared_atomic")
 
 if TYPE_CHECKING:
+    from glueball.sim.group import BlockGroup
     from glueball.sim.machine import Machine
 
 
@@ -46,16 +47,22 @@ class Placement:
     places: Array
     threads: Array
 
+    def part(self, accesses: Booleans) -> Placement:
+        """Some of the accesses; offsets and predicate stay those of all."""
+        lanes, rows, places, threads = (array[accesses] for array in (self.lanes, self.rows, self.places, self.threads))
+        return replace(self, lanes=lanes, rows=rows, places=places, threads=threads)
+
 
 class SharedMemory:
-    """The arenas `[cta, byte]` of a context."""
+    """The arenas `[cta, byte]` of a group of blocks, as the threads of one partition reach them."""
 
-    def __init__(self, machine: Machine, size: int, granule: int) -> None:
-        size = -(-size // 16) * 16
+    def __init__(self, machine: Machine, group: BlockGroup) -> None:
         self.machine = machine
-        self.shape = (machine.ctas, machine.warps, machine.lanes)
-        self.arena: Array = np.zeros((machine.ctas, size), np.uint8)
-        self.shadow = Shadow(machine.ctas, size, granule)
+        self.group = group
+        self.shape = machine.shape
+        self.first_thread = machine.first_warp * machine.lanes
+        self.arena = group.arena
+        self.shadow = group.shadow
 
     def load(self, attributes: Attributes, offset: Any, predicate: Mask) -> tuple[tuple[Array, ...], list[Mask]]:
         """Values and poison, one array per element; where the predicate is false, zeros."""
@@ -73,7 +80,7 @@ class SharedMemory:
         """Stores one array per element, with its poison, where the predicate holds."""
         width = access_bytes(attributes)
         if any(element is not None and element.ndim == 3 and element.shape[0] > 1 for element in poison):
-            self.shadow.expand()
+            self.group.expand()
         placement = self.place(attributes, offset, predicate, width, "written")
         touch = self.touch(placement, width, self.machine.at)
         words = np.broadcast_to(packed(values, attributes["type"], (1, 1, 1)), self.shape)
@@ -115,7 +122,7 @@ class SharedMemory:
         placement = self.place(attributes, offset, predicate, width, verb)
         touch = self.touch(placement, width, self.machine.at)
         atomic = np.array([instruction.record.name in ATOMIC for instruction in self.machine.instructions])
-        self.shadow.record_atomic(touch, atomic, self._faults(placement, verb))
+        self.shadow.record_atomic(touch, atomic, self.faults(placement, verb))
         poison = self.shadow.get_poison(touch)
         if poison is not None:
             access = int(poison.any(axis=1).argmax())
@@ -124,8 +131,11 @@ class SharedMemory:
         self._count(placement, width)
         return placement
 
-    def place(self, attributes: Attributes, offset: Any, predicate: Mask, width: int, verb: str) -> Placement:
-        """Checks bounds and alignment of the active lanes; at least one is active."""
+    def place(
+        self, attributes: Attributes, offset: Any, predicate: Mask, width: int, verb: str, alignment: int = 0
+    ) -> Placement:
+        """Checks bounds and alignment (that of the width where none is told) of the active lanes, at least one."""
+        alignment = alignment or width
         allocation = self.machine.function.allocations[attributes["allocation"]]
         local = np.asarray(offset).astype(np.int64) + attributes.get("offset", 0)
         placement = self.select(allocation.name, local + allocation.offset, predicate)
@@ -140,12 +150,13 @@ class SharedMemory:
                 access,
                 f"{verb} at byte {byte} in an access of {width} bytes, outside its {allocation.bytes} bytes",
             )
-        if np.bitwise_or.reduce(places) & (width - 1):
-            access = int((places % width != 0).argmax())
+        if np.bitwise_or.reduce(places) & (alignment - 1):
+            access = int((places % alignment != 0).argmax())
             byte = int(places[access]) - allocation.offset
-            self._fail(
-                MisalignedAccessError, placement, access, f"{verb} at byte {byte} in one access of {width} bytes"
-            )
+            text = f"{verb} at byte {byte} in one access of {width} bytes"
+            if alignment != width:
+                text = f"{text}, which starts at a multiple of {alignment} bytes of the block's shared memory"
+            self._fail(MisalignedAccessError, placement, access, text)
         return placement
 
     def select(self, allocation: str, offsets: Array, predicate: Mask) -> Placement:
@@ -153,7 +164,7 @@ class SharedMemory:
         _, warps, lanes = self.shape
         shape = np.broadcast_shapes((1, 1, 1), offsets.shape, () if predicate is None else predicate.shape)
         if shape[0] > 1:
-            self.shadow.expand()
+            self.group.expand()
         rows = self.shadow.rows
         offsets = np.broadcast_to(offsets, (rows, warps, lanes))
         if predicate is None:
@@ -168,21 +179,23 @@ class SharedMemory:
             lanes=active,
             rows=active // (warps * lanes),
             places=offsets.reshape(-1)[active],
-            threads=active % (warps * lanes),
+            threads=active % (warps * lanes) + self.first_thread,
         )
 
     def touch(self, placement: Placement, width: int, instruction: int) -> Touch:
         """The shadow entries of a placement."""
-        return self.shadow.touch(placement.rows, placement.places, placement.threads, width, instruction)
+        return self.shadow.touch(
+            placement.rows, placement.places, placement.threads, width, instruction, self.machine.agent
+        )
 
     def record_read(self, placement: Placement, touch: Touch, width: int) -> None:
         """Checks, records and counts a read."""
-        self.shadow.record_read(touch, self._faults(placement, "read"))
+        self.shadow.record_read(touch, self.faults(placement, "read"))
         self._count(placement, width)
 
     def record_write(self, placement: Placement, touch: Touch, width: int, words: Array) -> None:
         """Checks, records and counts a write of words `[cta, warp, lane]`, and does it."""
-        clash = self.shadow.record_write(touch, self._faults(placement, "written"))
+        clash = self.shadow.record_write(touch, self.faults(placement, "written"))
         self._count(placement, width)
         self.write(placement, width, words)
         if clash:
@@ -195,7 +208,7 @@ class SharedMemory:
     def begin(self, placement: Placement, width: int) -> None:
         """An asynchronous write to the placement starts."""
         touch = self.touch(placement, width, self.machine.at)
-        if self.shadow.record_write(touch, self._faults(placement, "written")):
+        if self.shadow.record_write(touch, self.faults(placement, "written")):
             self._fail(SharedMemoryRaceError, placement, 0, "written by two lanes in one asynchronous copy")
         self.shadow.begin(touch, self.machine.at)
         self.shadow.set_poison(touch, None)
@@ -271,19 +284,13 @@ class SharedMemory:
     def _count(self, placement: Placement, width: int, new_request: bool = True) -> None:
         self.machine.count_shared(placement.offsets, placement.predicate, width, new_request)
 
-    def _faults(self, placement: Placement, verb: str) -> Any:
-        """How the shadow's findings are told."""
+    def faults(self, placement: Placement, verb: str) -> Fault:
+        """How the shadow's findings about accesses are told."""
 
         def fault(kind: str, access: int, other: int) -> NoReturn:
-            line = self.machine.instructions[other].location if other >= 0 else None
-            byte = int(placement.places[access])
-            if kind == "uninitialized":
-                self._fail(UninitializedReadError, placement, access, f"read at arena byte {byte}, never written")
-            if kind == "in flight":
-                text = f"{verb} at arena byte {byte} before the asynchronous copy started at {line} was waited for"
-                self._fail(AsynchronousAccessError, placement, access, text, other=line)
-            text = f"{verb} at arena byte {byte}, which another thread has {kind} at {line} with no barrier between"
-            self._fail(SharedMemoryRaceError, placement, access, text, other=line)
+            error, text, line = access_fault(self.group, kind, verb, int(placement.places[access]), other)
+            details = {} if line is None else {"other": line}
+            self._fail(error, placement, access, text, **details)
 
         return fault
 

@@ -13,15 +13,30 @@ from typing import Any
 
 import numpy as np
 
-from glueball.errors import SimulationError
+from glueball.errors import NotSimulatedError, SimulationError
 from glueball.sim import masks
-from glueball.sim.poison import CHECKED, PoisonAnalysis, leaves_undefined
-from glueball.sim.scheduler import Pause
+from glueball.sim.poison import CHECKED, LOADS, PRODUCT, SHARED_LOADS, PoisonAnalysis, leaves_undefined
+from glueball.sim.scheduler import Pause, Wait
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Function, Instruction, Region, Value
+from glueball.thread.nvidia.matrix import poison_of_product
 
+_WORD = ("the address of an mbarrier", "a predicate")
+ROLES = {
+    **dict.fromkeys(("mbarrier_init", "mbarrier_invalidate", "mbarrier_arrive", "mbarrier_expect"), _WORD),
+    "mbarrier_wait": ("the address of an mbarrier", "the phase of a wait", "a predicate"),
+    "mbarrier_copy_arrive": _WORD[:1],
+    "fence_mbarrier_init": _WORD[1:],
+    "store_async": ("an address", "the rank of a CTA", "the address of an mbarrier", "a value that is sent"),
+    "bulk_tensor_load": (
+        "a descriptor", "an address", "the address of an mbarrier", "a predicate", "a coordinate of a bulk copy"
+    ),
+    "make_tensor_map": ("an address", "a lane", "an address", "a predicate", "a predicate", "a field of a tensor map"),
+    "bulk_tensor_store": ("a descriptor", "an address", "a predicate", "a coordinate of a bulk copy"),
+}  # fmt: skip
 ATOMIC = ("shared_add", "shared_atomic", "atomic", "atomic_load", "atomic_store")
-STRUCTURAL = ("if", "for", "while", "yield", "return")
+PRODUCTS = (PRODUCT, "warpgroup_wait")
+STRUCTURAL = ("if", "for", "while", "partitions", "yield", "return")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,7 @@ class Translation:
     """A kernel as Python. `regions` gives, for each region, the indices of the instructions that stand in it."""
 
     source: str
-    run: Callable[..., Generator[Pause, None, None]]
+    run: Callable[..., Generator[Wait, None, None]]
     instructions: list[Instruction]
     regions: list[list[int]]
     shared_poison: bool
@@ -53,21 +68,40 @@ class _Translator:
         self.names: dict[int, str] = {}
         self.regions: list[list[int]] = []
         self.lines: list[str] = []
+        self.functions: list[str] = []
         self.depth = 1
         self.namespace: dict[str, Any] = {
             name: getattr(masks, name)
-            for name in ("NOBODY", "fork", "narrow", "merge", "keep", "merge_poison", "keep_poison", "join_poison")
+            for name in (
+                "NOBODY",
+                "fork",
+                "narrow",
+                "merge",
+                "keep",
+                "defined",
+                "merge_poison",
+                "keep_poison",
+                "join_poison",
+            )
         }
         self.namespace |= {name: getattr(masks, name) for name in ("masked_poison", "unloaded_poison")}
         self.namespace |= {"READY": Pause.READY, "POLLING": Pause.POLLING}
 
     def translate(self) -> Translation:
-        parameters = ", ".join(["m", *(self.name(parameter.value) for parameter in self.function.parameters)])
-        self.line("yield READY")
-        self.region(self.function.body, "None")
-        source = "\n".join([f"def kernel({parameters}):", *self.lines, ""])
+        parameters = [parameter.value for parameter in self.function.parameters]
+        self.define("kernel", parameters, self.function.body)
+        source = "\n".join([*self.functions, ""])
         exec(compile(source, f"<simulation of {self.function.name}>", "exec"), self.namespace)
         return Translation(source, self.namespace["kernel"], self.instructions, self.regions, bool(self.poison.shared))
+
+    def define(self, name: str, parameters: Sequence[Value], region: Region) -> None:
+        """A generator function that executes a region in the threads that are active when it starts."""
+        outer = self.lines, self.depth
+        self.lines, self.depth = [f"def {name}({', '.join(['m', *map(self.name, parameters)])}):"], 1
+        self.line("yield READY")
+        self.region(region, "m.active")
+        self.functions += self.lines
+        self.lines, self.depth = outer
 
     # Names
 
@@ -117,7 +151,7 @@ class _Translator:
 
     def forbid(self, value: Value, role: str, mask: Value | None = None) -> None:
         """Reports poison in a value that an active thread uses."""
-        if origins := self.poison.of(value):
+        if origins := self.poison.settled(value):
             poison = self.poison_name(value)
             where = self.constant("o", tuple(sorted(origins)))
             guard = "" if mask is None else f", {self.name(mask)}"
@@ -140,9 +174,10 @@ class _Translator:
                 case "return":
                     self.end(instruction, region)
                     return ()
-                case "if" | "for" | "while" as name:
+                case "if" | "for" | "while" | "partitions" as name:
                     self.line(f"m.at = {self.numbers[id(instruction)]}")
-                    {"if": self.branch, "for": self.loop, "while": self.spin}[name](instruction)
+                    structured = {"if": self.branch, "for": self.loop, "while": self.spin}
+                    structured.get(name, self.partitions)(instruction)
                 case _:
                     self.instruction(instruction)
             names = [self.name(value) for value in values]
@@ -153,7 +188,7 @@ class _Translator:
 
     def end(self, instruction: Instruction, region: Region) -> None:
         if region is not self.function.body:
-            raise SimulationError("`return` inside an `if` or a loop cannot be simulated", instruction.location)
+            raise NotSimulatedError("`return` inside an `if` or a loop cannot be simulated", instruction.location)
 
     def branch(self, instruction: Instruction) -> None:
         number, (condition,) = self.numbers[id(instruction)], instruction.operands
@@ -228,6 +263,38 @@ class _Translator:
         self.depth -= 1
         self.line(f"m.active, m.active_warps = s{number}")
 
+    def partitions(self, instruction: Instruction) -> None:
+        number, (default, *workers) = self.numbers[id(instruction)], instruction.regions
+        captures = iter(instruction.operands)
+        bodies = []
+        for index, worker in enumerate(workers, 1):
+            given = [next(captures) for _ in worker.arguments]
+            for value in given:
+                self.forbid(value, "a value that a worker is given")
+            name = f"worker{number}_{index}"
+            shared = self.outer_parameters(worker)
+            self.define(name, [*worker.arguments, *shared], worker)
+            bodies.append(f"({name}, [{', '.join(self.name(value) for value in (*given, *shared))}])")
+        self.line(f"s{number} = m.active, m.active_warps")
+        self.line(f"j{number} = m.fork({self.constant('a', instruction.attributes)}, [{', '.join(bodies)}])")
+        self.copy(self.region(default, "m.active"), instruction.results)
+        self.line(f"m.active, m.active_warps = s{number}")
+        self.line(f"m.at = {number}")
+        self.line(f"yield j{number}.reach()")
+        self.line(f"m.join(j{number})")
+
+    def outer_parameters(self, worker: Region) -> list[Value]:
+        """The kernel's parameters that a worker uses; it can see no other values from outside."""
+        own = {*worker.arguments, *(value for each in worker.walk() for value in each.results)}
+        own |= {argument for each in worker.walk() for region in each.regions for argument in region.arguments}
+        parameters = [parameter.value for parameter in self.function.parameters]
+        for instruction in worker.walk():
+            for value in instruction.operands:
+                if value not in own and value not in parameters and value.constant is None:
+                    raise SimulationError("a worker uses a value that it is not given", instruction.location)
+        used = _used_in(worker)
+        return [value for value in parameters if value in used]
+
     def copy(self, sources: Sequence[Value], targets: Sequence[Value]) -> None:
         self.assign(targets, [self.name(source) for source in sources], self.poisons(sources))
 
@@ -246,11 +313,22 @@ class _Translator:
     def instruction(self, instruction: Instruction) -> None:
         record, operands, results = instruction.record, instruction.operands, instruction.results
         self.line(f"m.at = {self.numbers[id(instruction)]}")
-        self.before(instruction)
+        if record.name in PRODUCTS:
+            self.before_product(instruction)
+        else:
+            self.forbid_accumulators(operands)
+            self.before(instruction)
         if record.blocking:
             self.line("yield READY")
         issue, attributes = self.constant("i", record.issue), self.constant("a", instruction.attributes)
         call = f"{issue}({', '.join(['m', attributes, *(self.name(operand) for operand in operands)])})"
+        if record.name == "where_defined":
+            call = f"defined({self.name(operands[0])}, {self.poison_name(operands[0])})"
+        if record.blocking and record.complete is not None:
+            self.line(f"w = {call}")
+            self.line("if w is not None and not w(): yield w")
+            self.line(f"{self.constant('done', record.complete)}(m, w)")
+            return
         targets = ", ".join(self.name(result) for result in results)
         self.line(f"{targets} = {call}" if results else call)
         if any(self.poison.of(result) for result in results):
@@ -261,6 +339,10 @@ class _Translator:
         name, operands = instruction.record.name, instruction.operands
         mask = operands[1] if instruction.attributes.get("masked") else None
         match name:
+            case "remote_load":
+                mask = operands[2] if mask is not None else None
+                self.forbid(operands[1], "the rank of a CTA", mask)
+                self.before_access(name, operands, mask)
             case "global_load" | "shared_load" | "load_matrix" | "global_store" | "shared_store" | "store_matrix":
                 self.before_access(name, operands, mask)
             case "copy_async":
@@ -274,13 +356,30 @@ class _Translator:
                 for position, operand in enumerate(operands):
                     role = roles[position] if position < len(roles) else "an operand of an atomic operation"
                     self.forbid(operand, role, None if operand is mask else mask)
+            case _ if name in ROLES:
+                for operand, role in zip(operands, _roles(name, len(operands)), strict=True):
+                    self.forbid(operand, role)
             case "print":
-                for operand in operands:
-                    self.forbid(operand, "a printed value")
+                if self.poison.of(operands[-1]):
+                    self.line(f"m.poison = ({self.poison_name(operands[-1])},)")
             case "shuffle":
                 self.forbid(operands[1], "the lane of a shuffle")
             case _ if name in CHECKED:
                 self.line(f"m.ignored = {self.joined(operands)}")
+
+    def before_product(self, instruction: Instruction) -> None:
+        """The same for a product of warp groups and for a wait: accumulators pass through both."""
+        operands = instruction.operands
+        if instruction.record.name == PRODUCT:
+            self.forbid(operands[-1], "an address" if instruction.attributes["fresh"] else "a predicate")
+        self.line(f"m.poison = ({', '.join([*self.poisons(operands), ''])})")
+
+    def forbid_accumulators(self, operands: Sequence[Value]) -> None:
+        """Reports accumulators of warp groups that are used with no wait between."""
+        for operand in dict.fromkeys(operands):
+            if origins := self.poison.in_flight(operand):
+                poison, where = self.poison_name(operand), self.constant("o", tuple(sorted(origins)))
+                self.line(f"if {poison} is not None: m.products.forbid({poison}, {where})")
 
     def before_access(self, name: str, operands: Sequence[Value], mask: Value | None) -> None:
         """The same for a load or store; poison may be stored to shared memory, whose shadow remembers it."""
@@ -299,10 +398,11 @@ class _Translator:
         operands, results = instruction.operands, instruction.results
         targets = self.poisons(results)
         match instruction.record.name:
-            case "global_load" | "shared_load" | "atomic" | "atomic_load" | "shared_atomic":
+            case _ if instruction.record.name in LOADS:
                 self.spread_load(instruction, targets)
-            case "load_matrix":
-                self.line(f"{', '.join(targets)}, = m.poison")
+            case "load_matrix" | "warpgroup_mma" | "warpgroup_wait":
+                names = ("_" if target == "None" else target for target in targets)
+                self.line(f"{', '.join(names)}, = m.poison")
             case "select":
                 condition, left, right = operands
                 choice = f"merge_poison({self.name(condition)}, {self.poison_name(left)}, {self.poison_name(right)})"
@@ -311,6 +411,10 @@ class _Translator:
             case "shuffle":
                 poison, lane = self.poison_name(operands[0]), self.name(operands[1])
                 self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, None, {poison}, {lane})")
+            case "mma_sync":
+                function = self.constant("product", poison_of_product)
+                attributes = self.constant("a", instruction.attributes)
+                self.line(f"{', '.join(targets)} = {function}({attributes}, {', '.join(self.poisons(operands))})")
             case "float8_extend_pair" | "float8_round_pair":
                 for target, operand in zip(targets, operands, strict=True):
                     if target != "None":
@@ -321,17 +425,18 @@ class _Translator:
 
     def spread_load(self, instruction: Instruction, targets: Sequence[str]) -> None:
         operands, attributes = instruction.operands, instruction.attributes
-        shared = instruction.record.name == "shared_load" and bool(self.poison.shared)
+        shared = instruction.record.name in SHARED_LOADS and bool(self.poison.shared)
+        place = 2 if instruction.record.name == "remote_load" else 1
         if shared:
             self.line(f"{', '.join(targets)}, = m.poison")
         if leaves_undefined(instruction):
-            mask = self.name(operands[1])
+            mask = self.name(operands[place])
             self.line(f"u = unloaded_poison({mask})")
             for target in targets:
                 self.line(f"{target} = {f'join_poison({target}, u)' if shared else 'u'}")
         elif attributes.get("masked"):
-            mask = self.name(operands[1])
-            for target, other in zip(targets, operands[2:], strict=True):
+            mask = self.name(operands[place])
+            for target, other in zip(targets, operands[place + 1 :], strict=True):
                 if target != "None":
                     loaded = target if shared else "None"
                     self.line(f"{target} = merge_poison({mask}, {loaded}, {self.poison_name(other)})")
@@ -355,11 +460,18 @@ def _last_uses(region: Region) -> list[list[Value]]:
 
 def _used(instruction: Instruction) -> set[Value]:
     """Values that an instruction and its regions use."""
-    used = set(instruction.operands)
-    for region in instruction.regions:
-        for each in region.walk():
-            used.update(each.operands)
-    return used
+    return set(instruction.operands).union(*map(_used_in, instruction.regions))
+
+
+def _used_in(region: Region) -> set[Value]:
+    """Values that the instructions of a region use."""
+    return {operand for each in region.walk() for operand in each.operands}
+
+
+def _roles(name: str, count: int) -> tuple[str, ...]:
+    """What the operands of an instruction are; the last role holds for all that follow."""
+    roles = ROLES[name]
+    return (*roles, *(roles[-1],) * (count - len(roles)))
 
 
 def as_argument(kind: str, value: Any) -> Any:

@@ -38,11 +38,15 @@ def wrapped(number: int, kind: str) -> int | bool:
 
 @dataclass(slots=True)
 class _Frame:
-    """An open region. Pure instructions move out of it down to level `floor`, at most `hoistable` of them."""
+    """An open region. Pure instructions move out of it down to level `floor`, at most `hoistable` of them.
+
+    In a `sealed` one registers of the regions around it are out of reach.
+    """
 
     region: Region
     floor: int
     hoistable: int
+    sealed: bool = False
     known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
 
 
@@ -96,10 +100,12 @@ class Builder:
         """One instruction; a pure one that is already there gives the earlier results."""
         level, key = len(self._frames) - 1, None
         if record.pure:
-            key = (record.name, *(id(operand) for operand in operands), *sorted(attributes.items()))
+            key = (record.name, *map(id, operands), *(sorted(attributes.items()) if attributes else ()))
             for frame in reversed(self._frames):
                 if (found := frame.known.get(key)) is not None:
                     return found
+                if frame.sealed:
+                    break
             level = self._outermost(operands)
         kinds = record.result_types([operand.type for operand in operands], attributes)
         results = tuple(self._value(kind, divisibility, level) for kind in kinds)
@@ -112,7 +118,7 @@ class Builder:
     def _outermost(self, operands: Sequence[Value]) -> int:
         """The level at which a pure instruction of these operands goes."""
         current = len(self._frames) - 1
-        level = max(self._frames[current].floor, *(operand.level for operand in operands), 0)
+        level = max([self._frames[current].floor, *[operand.level for operand in operands]])
         for outer in range(current, level, -1):
             if self._frames[outer].hoistable == 0:
                 return outer
@@ -126,10 +132,13 @@ class Builder:
         return len(self._frames) - 1
 
     @contextmanager
-    def inside(self, region: Region, *, loop: bool = False) -> Iterator[None]:
-        """Appends to a nested region for the time being; out of a loop, invariant instructions are moved."""
+    def inside(self, region: Region, *, loop: bool = False, sealed: bool = False) -> Iterator[None]:
+        """Appends to a nested region for the time being; out of a loop, invariant instructions are moved.
+
+        A `sealed` region is for other threads, which have the registers of the regions around it only as arguments.
+        """
         floor = self._frames[-1].floor if loop else len(self._frames)
-        self._frames.append(_Frame(region, floor, MOST_HOISTED))
+        self._frames.append(_Frame(region, floor, MOST_HOISTED, sealed))
         try:
             yield
         finally:

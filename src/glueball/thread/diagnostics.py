@@ -74,6 +74,14 @@ def _fail(machine: Any, attributes: Attributes) -> None:
     machine.fail(attributes["message"])
 
 
+WHERE_DEFINED = Record(
+    name="where_defined",
+    result_types=lambda types, _: (types[0],),
+    llvm={"any": "{r} = freeze {t} {0}"},
+    issue=lambda _, __, condition: condition,
+)
+"""The condition, which the simulator takes for false where it is undefined."""
+
 PRINT = Record(name="print", result_types=_nothing, llvm={"nvidia": _print_nvidia}, issue=_print, pure=False)
 FAIL = Record(
     name="fail", result_types=_nothing, llvm={"nvidia": _fail_nvidia, "amd": _fail_amd}, issue=_fail, pure=False

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from glueball.location import UNKNOWN_LOCATION, SourceLocation
 from glueball.targets import Target
+from glueball.tensor_map import TensorMapType
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
@@ -50,9 +51,13 @@ class Effect:
 
 
 class Emitter(Protocol):
-    """What the `llvm` part of a record may ask of the code printer."""
+    """What the `llvm` part of a record may ask of the code printer.
+
+    `first_warp` is the first warp, in the block, of the partition being printed.
+    """
 
     target: Target
+    first_warp: int
 
     def name(self, value: Value) -> str:
         """The value as LLVM text without its type: `%v7` or a literal."""
@@ -75,8 +80,17 @@ class Emitter(Protocol):
     def open_block(self, name: str) -> None:
         """Starts a basic block."""
 
-    def shared_address(self, instruction: Instruction, offset: Value) -> str:
-        """LLVM text of a shared pointer (AMD) or `i32` shared address (NVIDIA) for an allocation and byte offset."""
+    def shared_address(self, instruction: Instruction, offset: Value, attribute: str = "allocation") -> str:
+        """LLVM text of a shared pointer (AMD) or `i32` shared address (NVIDIA) for an allocation and byte offset.
+
+        `attribute` is the attribute of the instruction that names the allocation.
+        """
+
+    def remember(self, values: Sequence[Value], word: str) -> None:
+        """Notes that these registers are just what a word holds."""
+
+    def word_of(self, values: Sequence[Value]) -> str | None:
+        """The word that these registers, in this order, were taken out of."""
 
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language, such as 74 for PTX 7.4."""
@@ -182,11 +196,16 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: its register, author's name, and element type (a `dtype` name) if it is a pointer."""
+    """A kernel parameter: its register, author's name, and element type (a `dtype` name) if it is a pointer.
+
+    `descriptor` is the type of a tensor descriptor, whose register (`i64`) holds the generic address of the 128 bytes
+    that describe the tensor; on the simulator, the handle of a `TensorMap` of the launch.
+    """
 
     value: Value
     name: str
     pointee: str | None = None
+    descriptor: TensorMapType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +221,12 @@ class SharedAllocation:
 
 @dataclass(slots=True)
 class Function:
-    """A kernel as one thread runs it. `executable` is where the simulator keeps its translation."""
+    """A kernel as one thread runs it. `executable` is where the simulator keeps its translation.
+
+    `num_ctas` blocks next to one another are a cluster, which runs one program.
+
+    With `global_scratch_bytes`, so many for each program, the last parameter is the address of that memory.
+    """
 
     name: str
     parameters: list[Parameter]
@@ -211,6 +235,8 @@ class Function:
     target: Target
     allocations: dict[str, SharedAllocation] = field(default_factory=dict)
     shared_bytes: int = 0
+    global_scratch_bytes: int = 0
     location: SourceLocation = UNKNOWN_LOCATION
     options: dict[str, Any] = field(default_factory=dict)
     executable: Any = field(default=None, repr=False, compare=False)
+    num_ctas: int = 1

@@ -2,8 +2,9 @@
 
 Operands of a load are the address, then the mask if `masked`, then one replacement per element if `replaced`; of a
 store the address, the mask if `masked`, then the elements. Attributes: `type`, `count`, `offset` (bytes, immediate)
-and for global memory `cache` (a cache modifier such as `.cg`), `eviction`, `volatile`. Every access is one
-instruction: the templates hide it from passes that merge or split memory accesses.
+and for global memory `cache` (a cache modifier such as `.cg`), `eviction`, `volatile`, and perhaps `cache_policy` (an
+eviction policy of the second-level cache) and `prefetch` (bytes that it fetches). Every access is one instruction: the
+templates hide it from passes that merge or split memory accesses.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import functools
 from collections.abc import Sequence
 
 from glueball.thread.ir import BITS, Attributes, Effect, Emitter, Instruction, Record, Value
+from glueball.thread.nvidia.cache_hints import HINT_VERSION, EvictionPolicy, hint_words, in_policy_scope
 from glueball.thread.words import llvm_type, pack, unpack, vector_of, word_names, word_shape, word_type
 
 CONSTRAINTS = {"i16": "h", "half": "h", "bfloat": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
-EVICTION_VERSION = 74
 UNCACHED = (".cv", ".wt")
 
 
@@ -33,18 +34,25 @@ def _stored_types(_: Sequence[str], __: Attributes) -> tuple[str, ...]:
 
 
 def global_qualifiers(emitter: Emitter, attributes: Attributes) -> str:
-    """PTX suffixes for volatility, eviction priority or cache operator; one instruction can have only one of them."""
+    """PTX suffixes for volatility, or else for eviction priority or cache operator and the second-level cache."""
     if attributes.get("volatile"):
         return ".volatile.global"
-    if eviction := attributes.get("eviction"):
-        emitter.require_version(EVICTION_VERSION)
-        return f".global.L1::{eviction}"
-    return f".global{attributes.get('cache') or ''}"
+    eviction, prefetch = attributes.get("eviction"), attributes.get("prefetch")
+    hint, _ = hint_words(_policy(attributes))
+    if eviction or hint or prefetch:
+        emitter.require_version(HINT_VERSION)
+    first = f".L1::{eviction}" if eviction else attributes.get("cache") or ""
+    return f".global{first}{hint}{f'.L2::{prefetch}B' if prefetch else ''}"
+
+
+def _policy(attributes: Attributes) -> EvictionPolicy | None:
+    """The second-level cache's priority of an access; volatile ones have none."""
+    return None if attributes.get("volatile") else attributes.get("cache_policy")
 
 
 def split_operands(instruction: Instruction) -> tuple[Value | None, Sequence[Value]]:
     """The mask, if any, and the elements to store or to put where the mask does not hold."""
-    rest = instruction.operands[1:]
+    rest = instruction.operands[2 if instruction.attributes.get("remote") else 1 :]
     return (rest[0], rest[1:]) if instruction.attributes.get("masked") else (None, rest)
 
 
@@ -61,8 +69,9 @@ def _register_type(kind: str, bits: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _load_assembly(
-    opcode: str, kind: str, count: int, offset: int, address: str, masked: bool, replaced: bool
-) -> tuple[str, str]:
+    opcode: str, kind: str, count: int, offset: int, address: str, masked: bool, replaced: bool,
+    policy: EvictionPolicy | None,
+) -> tuple[str, str]:  # fmt: skip
     """Result type and the text of a PTX load up to its arguments.
 
     A masked load without replacements writes zeros first: ptxas makes branches of registers that only some lanes write.
@@ -71,7 +80,7 @@ def _load_assembly(
     register = _register_type(kind, bits)
     guard = f"@${words + 1} " if masked else ""
     vector = f".v{words}" if words > 1 else ""
-    text = f"{guard}{opcode}{vector}.b{bits} {_braced(0, words)}, [${words} + {offset}];"
+    text = f"{guard}{opcode}{vector}.b{bits} {_braced(0, words)}, [${words} + {offset}]{hint_words(policy)[1]};"
     early = ""
     if masked and not replaced:
         text = "".join(f"mov.b{max(bits, 16)} ${index}, 0; " for index in range(words)) + text
@@ -80,16 +89,20 @@ def _load_assembly(
     if replaced:
         constraints += [str(index) for index in range(words)]
     result = register if words == 1 else "{" + ", ".join([register] * words) + "}"
+    text = in_policy_scope(policy, text)
     return result, f'call {result} asm sideeffect "{text}", "{",".join(constraints)}"'
 
 
 @functools.lru_cache(maxsize=4096)
-def _store_assembly(opcode: str, kind: str, count: int, offset: int, address: str, masked: bool) -> str:
+def _store_assembly(
+    opcode: str, kind: str, count: int, offset: int, address: str, masked: bool, policy: EvictionPolicy | None
+) -> str:
     """The text of a PTX store up to its arguments."""
     bits, words = word_shape(kind, count)
     guard = f"@${words + 1} " if masked else ""
     vector = f".v{words}" if words > 1 else ""
-    text = f"{guard}{opcode}{vector}.b{bits} [$0 + {offset}], {_braced(1, words)};"
+    text = f"{guard}{opcode}{vector}.b{bits} [$0 + {offset}], {_braced(1, words)}{hint_words(policy)[1]};"
+    text = in_policy_scope(policy, text)
     constraints = [address] + [CONSTRAINTS[_register_type(kind, bits)]] * words + ["b"] * masked
     return f'call void asm sideeffect "{text}", "{",".join(constraints)}"'
 
@@ -101,8 +114,9 @@ def ptx_load(emitter: Emitter, instruction: Instruction, opcode: str, address: s
     mask, replacements = split_operands(instruction)
     bits, word_count = word_shape(kind, count)
     result_type, call = _load_assembly(
-        opcode, kind, count, attributes["offset"], address_constraint, mask is not None, bool(replacements)
-    )
+        opcode, kind, count, attributes["offset"], address_constraint, mask is not None, bool(replacements),
+        _policy(attributes),
+    )  # fmt: skip
     arguments = [address]
     if mask is not None:
         arguments.append(f"i1 {emitter.name(mask)}")
@@ -133,7 +147,8 @@ def ptx_store(emitter: Emitter, instruction: Instruction, opcode: str, address: 
     arguments = [address] + [f"{register} {_widened(emitter, word, bits)}" for word in packed]
     if mask is not None:
         arguments.append(f"i1 {emitter.name(mask)}")
-    call = _store_assembly(opcode, kind, count, attributes["offset"], address_constraint, mask is not None)
+    masked, policy = mask is not None, _policy(attributes)
+    call = _store_assembly(opcode, kind, count, attributes["offset"], address_constraint, masked, policy)
     emitter.line(f"{call}({', '.join(arguments)})")
 
 

@@ -16,7 +16,8 @@ def print_function(function: Function, locations: bool = False) -> str:
     parameters = []
     for parameter in function.parameters:
         known = f" {{divisibility = {parameter.value.divisibility}}}" if parameter.value.divisibility > 1 else ""
-        pointee = f" -> {parameter.pointee}" if parameter.pointee else ""
+        behind = parameter.descriptor or parameter.pointee
+        pointee = f" -> {behind}" if behind else ""
         parameters.append(f"%{parameter.value.number} {parameter.name}: {parameter.value.type}{pointee}{known}")
     attributes = (
         f"num_warps = {function.num_warps}, target = {function.target.name}, shared_bytes = {function.shared_bytes}"

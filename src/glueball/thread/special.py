@@ -36,7 +36,8 @@ def _programs_on_amd(instruction: Instruction, emitter: Emitter) -> None:
     emitter.line(f"{result} = load i32, ptr addrspace(4) {place}, align 4, !invariant.load !{{}}")
 
 
-def _thread_index(emitter: Emitter) -> str:
+def thread_index(emitter: Emitter) -> str:
+    """The number of the thread in its block, as a new LLVM register."""
     name = emitter.fresh()
     symbol = {"nvidia": "@llvm.nvvm.read.ptx.sreg.tid.x", "amd": "@llvm.amdgcn.workitem.id.x"}[emitter.target.family]
     _call(emitter, name, symbol)
@@ -44,14 +45,20 @@ def _thread_index(emitter: Emitter) -> str:
 
 
 def _emit_lane(instruction: Instruction, emitter: Emitter) -> None:
-    thread = _thread_index(emitter)
+    thread = thread_index(emitter)
     emitter.line(f"{emitter.name(instruction.results[0])} = and i32 {thread}, {emitter.target.lanes - 1}")
 
 
 def _emit_warp(instruction: Instruction, emitter: Emitter) -> None:
-    thread = _thread_index(emitter)
+    """The partition's warps count from its first one."""
+    thread, result = thread_index(emitter), emitter.name(instruction.results[0])
     shift = emitter.target.lanes.bit_length() - 1
-    emitter.line(f"{emitter.name(instruction.results[0])} = lshr i32 {thread}, {shift}")
+    if not emitter.first_warp:
+        emitter.line(f"{result} = lshr i32 {thread}, {shift}")
+        return
+    warp = emitter.fresh()
+    emitter.line(f"{warp} = lshr i32 {thread}, {shift}")
+    emitter.line(f"{result} = sub i32 {warp}, {emitter.first_warp}")
 
 
 CONSTANT = Record(

@@ -8,9 +8,19 @@ ONLY_LOCAL_MEMORY = 0xC07F
 """Operand of `s_waitcnt` with the local memory counter 0 and the others at their greatest (no wait)."""
 
 
-def _barrier_nvidia(_: Instruction, emitter: Emitter) -> None:
-    emitter.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
-    emitter.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+def _barrier_nvidia(instruction: Instruction, emitter: Emitter) -> None:
+    """The whole block's barrier, a partition's own one, or a warp's where that is the partition."""
+    attributes = instruction.attributes
+    if "identifier" not in attributes:
+        emitter.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
+        emitter.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+    elif attributes["threads"] == emitter.target.lanes:
+        emitter.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
+        emitter.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+    else:
+        identifier, threads = attributes["identifier"], attributes["threads"]
+        emitter.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.count(i32, i32)")
+        emitter.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {identifier}, i32 {threads})")
 
 
 def _keep_order(emitter: Emitter) -> None:
@@ -63,7 +73,7 @@ BARRIER = Record(
     name="barrier",
     result_types=lambda _, __: (),
     llvm={"nvidia": _barrier_nvidia, "amd": _barrier_amd},
-    issue=lambda machine, _: machine.barrier(),
+    issue=lambda machine, attributes: machine.barrier(attributes),
     pure=False,
     scope=Scope.CTA,
     convergent=True,

@@ -20,11 +20,22 @@ from glueball.thread import (
     synchronization,
 )
 from glueball.thread.ir import Record
-from glueball.thread.nvidia import asynchronous_copy, matrix_moves
+from glueball.thread.nvidia import (
+    asynchronous_copy,
+    bulk_tensor,
+    cluster,
+    dependent_grids,
+    election,
+    matrix,
+    matrix_moves,
+    mbarrier,
+    warpgroup,
+)
 
 FAMILIES: tuple[ModuleType, ...] = (
     special, arithmetic, assembly, atomics, conversion, diagnostics, float8, mathematics, memory, promises,
-    shared_atomics, synchronization, asynchronous_copy, matrix_moves, control,
+    shared_atomics, synchronization, asynchronous_copy, matrix_moves, election, mbarrier, bulk_tensor, matrix,
+    warpgroup, cluster, dependent_grids, control,
 )  # fmt: skip
 
 INSTRUCTIONS: dict[str, Record] = {

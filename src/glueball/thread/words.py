@@ -38,6 +38,7 @@ def unpack(emitter: Emitter, words: Sequence[str], bits: int, results: Sequence[
     """Takes the results out of words that hold several each."""
     spelled, per_word = llvm_type(results[0].type), len(results) // len(words)
     for index, word in enumerate(words):
+        emitter.remember(results[index * per_word : (index + 1) * per_word], word)
         vector = emitter.fresh()
         emitter.line(f"{vector} = bitcast i{bits} {word} to <{per_word} x {spelled}>")
         for element, result in enumerate(results[index * per_word : (index + 1) * per_word]):
@@ -58,13 +59,16 @@ def vector_of(emitter: Emitter, values: Sequence[Value]) -> str:
 
 
 def pack(emitter: Emitter, values: Sequence[Value], bits: int, count: int) -> list[str]:
-    """Words that hold the values in order."""
+    """Words that hold the values in order; one that values were taken out of in this order is used as it is."""
     per_word = len(values) // count
     if per_word == 1:
         return [emitter.name(value) for value in values]
     words, shape = [], f"<{per_word} x {llvm_type(values[0].type)}>"
     for start in range(0, len(values), per_word):
-        vector, word = vector_of(emitter, values[start : start + per_word]), emitter.fresh()
-        emitter.line(f"{word} = bitcast {shape} {vector} to i{bits}")
+        together = values[start : start + per_word]
+        word = emitter.word_of(together)
+        if word is None:
+            vector, word = vector_of(emitter, together), emitter.fresh()
+            emitter.line(f"{word} = bitcast {shape} {vector} to i{bits}")
         words.append(word)
     return words

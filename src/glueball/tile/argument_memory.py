@@ -16,7 +16,7 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from glueball.errors import MisalignedAccessError, OutOfBoundsError, SimulationError
+from glueball.errors import MisalignedAccessError, OutOfBoundsError, ReadOnlyWriteError
 from glueball.tile.operations.definition import Access
 
 Array = NDArray[Any]
@@ -77,7 +77,7 @@ class ArgumentMemory:
         bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
         for region, chosen in self._owners(access, addresses):
             if not region.bytes.flags.writeable:
-                raise SimulationError(
+                raise ReadOnlyWriteError(
                     f"store to argument `{region.name}`, whose array is read-only (program {access.program})",
                     access.location,
                     argument=region.name,

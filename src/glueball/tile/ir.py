@@ -77,7 +77,9 @@ class ArgumentFacts:
 class TileFunction:
     """A kernel: run-time arguments, body, and what it was compiled for.
 
-    `shared_bytes` and the `offset` attributes of `allocate_shared` are filled in by the placement pass.
+    A program of it runs on `num_ctas` CTAs of `num_warps` warps each. `shared_bytes` (of each CTA) and the `offset`
+    attributes of `allocate_shared` are filled in by the placement pass; `global_scratch_bytes` are those that a launch
+    provides for every CTA.
     """
 
     name: str
@@ -88,7 +90,9 @@ class TileFunction:
     lanes: int
     location: SourceLocation = UNKNOWN_LOCATION
     shared_bytes: int = 0
+    global_scratch_bytes: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    num_ctas: int = 1
 
 
 class Builder:

@@ -1,4 +1,4 @@
-"""The lines that `device_print` prints, for the C library on a GPU and for Python elsewhere."""
+"""What `device_print` prints: lines for the C library on a GPU and for the simulator, arrays on the reference."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from glueball.location import SourceLocation
+
+UNDEFINED = "--"
+"""Stands for a value that was never loaded, as NumPy's masked arrays show one."""
+
 
 @dataclass(frozen=True, slots=True)
 class PrintFormat:
     """One call of `device_print` for one of its values.
 
     `kind` is `signed`, `unsigned`, `float` or `pointer`, empty where nothing but the prefix is printed; `bits` its
-    width, `shape` that of the tile, `operand` the value's number where there are several.
+    width, `shape` that of the tile, `operand` the value's number where there are several. `element` is the type that
+    the author printed, narrow floats being widened before.
     """
 
     prefix: str
@@ -21,6 +29,7 @@ class PrintFormat:
     shape: tuple[int, ...] = ()
     operand: int | None = None
     hex: bool = False
+    element: str = ""
 
     @property
     def conversion(self) -> str:
@@ -53,7 +62,7 @@ class PrintFormat:
         return text.replace("%", "%%")
 
     def line(self, program: Sequence[int], index: Sequence[int], value: Any) -> str:
-        """The line as Python prints it, without its end."""
+        """The line as Python prints it, without its end; `None` stands for a value that was never loaded."""
         place = ", ".join(str(int(each)) for each in program)
         if not self.kind:
             return f"pid ({place}) {self.prefix}"
@@ -61,7 +70,30 @@ class PrintFormat:
         coordinates = ", ".join(f"{int(each):{width}}" for each, width in zip(index, widths, strict=True))
         return f"pid ({place}) idx ({coordinates}){self._label}{self._value(value)}"
 
+    def block(self, program: Sequence[int], location: SourceLocation, layout: object, values: Any) -> str:
+        """A whole tile as NumPy shows it, `np.set_printoptions` included, below a line that says whose and where.
+
+        `values` is an array, masked where nothing was loaded; `layout` that of the tile, `None` for a scalar.
+        """
+        place = f"pid ({', '.join(map(str, program))}) {location.file}:{location.line}"
+        if not self.kind:
+            return f"{place} {self.prefix}"
+        head = f"{place}{self._label}{self.element}"
+        formatter: Any = {"all": self._value} if self.hex or self.kind == "pointer" else None
+        if not self.shape:
+            shown = values[()]
+            text = UNDEFINED if shown is np.ma.masked else str(shown) if formatter is None else self._value(shown)
+            return f"{head} {text}"
+        if formatter is None:
+            return f"{head}{list(self.shape)} in {layout}\n{values}"
+        filled = np.ma.getdata(values).astype(object)
+        filled[np.ma.getmaskarray(values)] = None
+        text = np.array2string(filled, formatter=formatter)
+        return f"{head}{list(self.shape)} in {layout}\n{text}"
+
     def _value(self, value: Any) -> str:
+        if value is None:
+            return UNDEFINED
         if self.kind == "float":
             return float(value).hex() if self.hex else f"{float(value):f}"
         number = int(value)

@@ -6,18 +6,22 @@ what is computed from them; storing one, or deciding or addressing by one, is an
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from glueball.tensor_map import MappedArray, TensorMap
 from glueball.tile.argument_memory import ArgumentMemory
+from glueball.tile.coroutines import TakingTurns
 from glueball.tile.ir import Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS, TileArray
 from glueball.tile.operations.definition import numpy_type
 from glueball.tile.shared_arena import SharedArena
-from glueball.tile.types import dtype, pointer_type
+from glueball.tile.types import dtype, pointer_type, tensor_descriptor_type
 from glueball.tile.verifier import verify_structure
 
 
@@ -33,18 +37,19 @@ def run(function: TileFunction, grid: Sequence[int], arguments: Sequence[Any]) -
     extents = _grid(grid)
     if len(arguments) != len(function.arguments):
         raise TypeError(f"kernel `{function.name}` takes {len(function.arguments)} arguments, not {len(arguments)}")
-    memory = ArgumentMemory()
-    values = [_bind(memory, *pair) for pair in zip(function.arguments, arguments, strict=True)]
+    memory, tensor_maps = ArgumentMemory(), list[TensorMap]()
+    values = [_bind(memory, tensor_maps, *pair) for pair in zip(function.arguments, arguments, strict=True)]
     environment = dict(zip(function.arguments, values, strict=True))
     with np.errstate(all="ignore"):
         for z, y, x in itertools.product(*map(range, reversed(extents))):
-            _Program((x, y, z), extents, memory, dict(environment)).run(function.body)
+            program = _Program((x, y, z), extents, memory, dict(environment), tensor_maps, function.num_ctas)
+            program.run(function.body)
 
 
 class _Program:
     """One program instance; `environment` holds what every value was bound to last."""
 
-    __slots__ = ("arena", "environment", "grid", "memory", "program", "shared")
+    __slots__ = ("_turns", "arena", "environment", "grid", "memory", "program", "shared", "tensor_maps")
 
     def __init__(
         self,
@@ -52,13 +57,17 @@ class _Program:
         grid: tuple[int, int, int],
         memory: ArgumentMemory,
         environment: dict[Value, TileArray],
+        tensor_maps: Sequence[TensorMap] = (),
+        num_ctas: int = 1,
     ) -> None:
+        self.tensor_maps = list(tensor_maps)
+        self._turns: TakingTurns | None = None
         self.program = program
         self.grid = grid
         self.memory = memory
         self.environment = environment
         self.shared: dict[str, TileArray] = {}
-        self.arena = SharedArena(program)
+        self.arena = SharedArena(program, num_ctas)
 
     def run(self, region: Region, arguments: Sequence[TileArray] = ()) -> list[TileArray]:
         """Run a region; the operands of the `yield` that ends it."""
@@ -71,6 +80,22 @@ class _Program:
             environment.update(zip(operation.results, results, strict=True))
         return operands if region.operations and region.operations[-1].opcode == "yield" else []
 
+    def run_partitions(self, regions: Sequence[Region]) -> list[TileArray]:
+        """Runs regions side by side; what the first one yields."""
+        self._turns = TakingTurns()
+        try:
+            return self._turns.run([functools.partial(self._run_apart, region) for region in regions])[0]
+        finally:
+            self._turns = None
+
+    def _run_apart(self, region: Region) -> list[TileArray]:
+        with np.errstate(all="ignore"):
+            return self.run(region)
+
+    def wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Lets other partitions run until a condition holds; False where none can make it hold."""
+        return condition() if self._turns is None else self._turns.wait_until(condition)
+
 
 def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(grid) <= 3 or any(extent < 0 for extent in grid):
@@ -79,9 +104,18 @@ def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _bind(memory: ArgumentMemory, parameter: Value, argument: Any) -> TileArray:
-    """What a parameter's argument is to the program: the address of an array, or a number of the parameter's type."""
+def _bind(memory: ArgumentMemory, tensor_maps: list[TensorMap], parameter: Value, argument: Any) -> TileArray:
+    """What a parameter's argument is to the program.
+
+    The address of an array, the number of a tensor map, or a number of the parameter's type.
+    """
     kind = parameter.type
+    if isinstance(kind, tensor_descriptor_type):
+        if not isinstance(argument, MappedArray):
+            raise TypeError(f"argument `{parameter.name}` is a {kind}, so it must be a tensor map, not {argument!r}")
+        address = memory.add(parameter.name, argument.array, kind.element_ty.itemsize)
+        tensor_maps.append(replace(argument.map, base=address))
+        return TileArray(np.asarray(len(tensor_maps) - 1, np.int64))
     if isinstance(kind, pointer_type):
         if not isinstance(argument, np.ndarray):
             raise TypeError(f"argument `{parameter.name}` is a {kind}, so it must be an array, not {argument!r}")

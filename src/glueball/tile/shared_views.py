@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glueball.errors import LayoutError
 from glueball.layouts import LinearLayout, PaddedSharedLayout, f2, permute_shared_layout, reshape_shared_layout
-from glueball.layouts.base import SharedLayout
+from glueball.layouts.base import HARDWARE, SharedLayout
 from glueball.tile.types import ScalarType, shared_memory_descriptor_type
 
 Descriptor = shared_memory_descriptor_type
 ACCESS_BYTES = 16
 """Buffers start at multiples of so many bytes, or of their own size where that is less."""
+CTA_STRIDE = 1 << 32
+"""Between the memories of two CTAs, where addresses tell them apart."""
 
 
 def paddings(layout: SharedLayout) -> tuple[tuple[int, int], ...]:
@@ -53,20 +56,30 @@ def allocation_alignment(kind: Descriptor) -> int:
     return max(ACCESS_BYTES, kind.layout.alignment)
 
 
-def coordinate_offsets(kind: Descriptor) -> tuple[tuple[int, ...], ...]:
+Columns = tuple[tuple[int, ...], ...]
+
+
+def coordinate_offsets(kind: Descriptor) -> Columns:
     """For every dimension of the layout, the offsets in elements that the bits of its coordinate add, lowest first."""
+    return _coordinate_places(kind)[0]
+
+
+def coordinate_ctas(kind: Descriptor) -> Columns:
+    """For every dimension of the layout, which bits of its coordinate lead to other CTAs: by how much ranks differ."""
+    return _coordinate_places(kind)[1]
+
+
+@lru_cache(maxsize=256)
+def _coordinate_places(kind: Descriptor) -> tuple[Columns, Columns]:
     linear = kind.linear
-    span = f2.Echelon(linear.flat_bases("offset"))
-    offsets = []
+    size = linear.bits("offset")
+    span = f2.Echelon((*linear.flat_bases("offset"), *linear.flat_bases("block")))
+    offsets, ctas = [], []
     for extent, shift in zip(kind.layout_shape, linear.shifts(), strict=True):
-        column = []
-        for bit in range(extent.bit_length() - 1):
-            offset = span.solve(1 << (bit + shift))
-            if offset is None:
-                raise LayoutError(f"an element of the view lies in the memory of another CTA: {kind.layout}")
-            column.append(offset)
-        offsets.append(tuple(column))
-    return tuple(offsets)
+        places = [span.solve(1 << (bit + shift)) or 0 for bit in range(extent.bit_length() - 1)]
+        offsets.append(tuple(place & ((1 << size) - 1) for place in places))
+        ctas.append(tuple(place >> size for place in places))
+    return tuple(offsets), tuple(ctas)
 
 
 def dropped_offsets(kind: Descriptor) -> int:
@@ -79,14 +92,67 @@ def dropped_offsets(kind: Descriptor) -> int:
 
 
 def tile_offsets(linear: LinearLayout, kind: Descriptor) -> LinearLayout:
-    """The map from register, lane and warp to offset, in elements, of a tile of one buffer of a view."""
-    offsets = coordinate_offsets(kind)
-    names = ("register", "lane", "warp")
-    columns = tuple(
-        tuple(_offset(coordinates, offsets) for coordinates in map(linear.unflatten, linear.flat_bases(name)))
-        for name in names
+    """The map from register, lane, warp and block to offset, in elements, of a tile of one buffer of a view."""
+    return _tile_places(linear, kind, coordinate_offsets(kind), kind.linear.size("offset"), "offset")
+
+
+def tile_ctas(linear: LinearLayout, kind: Descriptor) -> LinearLayout:
+    """The same map to the CTA in whose memory an element lies: by how much its rank differs from the thread's own."""
+    return _tile_places(linear, kind, coordinate_ctas(kind), kind.linear.size("block"), "block")
+
+
+def part_shape(kind: Descriptor) -> tuple[int, ...]:
+    """The extents of what one CTA has of one buffer of a view."""
+    extents = []
+    for extent, column in zip(kind.tile_shape, coordinate_ctas(kind), strict=True):
+        extents.append(1 << sum(not cta for cta in column[: extent.bit_length() - 1]))
+    return tuple(extents)
+
+
+def parts_of_ctas(kind: Descriptor) -> tuple[int, ...]:
+    """For each bit of a CTA's rank, the row-major index, in the view's shape, by which it moves the CTA's part."""
+    linear = kind.linear
+    bases = map(linear.unflatten, linear.flat_bases("block"))
+    strides = [math.prod(kind.tile_shape[axis + 1 :]) for axis in range(len(kind.tile_shape))]
+    return tuple(sum(value * stride for value, stride in zip(basis, strides, strict=True)) for basis in bases)
+
+
+def cta_of(coordinates: Sequence[int], kind: Descriptor) -> int:
+    """The rank of the CTA in whose memory an element of a view lies, the first of those that have it."""
+    return _offset(coordinates, coordinate_ctas(kind))
+
+
+def leaves_cta(linear: LinearLayout, kind: Descriptor) -> bool:
+    """Whether some thread holds an element of a tile that lies in the memory of another CTA."""
+    return any(tile_ctas(linear, kind).all_columns())
+
+
+def without_axis(linear: LinearLayout, kind: Descriptor, columns: Columns, axis: int) -> dict[str, list[int]]:
+    """What each input bit of a tile adds to the place in a view of an element whose coordinate along an axis is 0.
+
+    `columns` are the view's `coordinate_offsets`, or its `coordinate_ctas`.
+    """
+    places = {}
+    for name, found in _coordinates(linear, kind).items():
+        rests = [(*each[:axis], 0, *each[axis + 1 :]) for each in found]
+        places[name] = [_offset(each, columns) for each in rests]
+    return places
+
+
+def _tile_places(linear: LinearLayout, kind: Descriptor, columns: Columns, size: int, output: str) -> LinearLayout:
+    found = _coordinates(linear, kind).values()
+    return LinearLayout(
+        HARDWARE, tuple(tuple(_offset(each, columns) for each in bases) for bases in found), (size,), (output,)
     )
-    return LinearLayout(names, columns, (kind.linear.size("offset"),), ("offset",))
+
+
+def _coordinates(linear: LinearLayout, kind: Descriptor) -> dict[str, list[tuple[int, ...]]]:
+    """The bases of a tile, those of CTAs less the view's: a thread finds what both give to its CTA at home."""
+    own = [kind.linear.unflatten(basis) for basis in kind.linear.flat_bases("block")]
+    found = {name: [linear.unflatten(basis) for basis in linear.flat_bases(name)] for name in HARDWARE}
+    pairs = zip(found["block"], own, strict=True)
+    found["block"] = [tuple(one ^ other for one, other in zip(*pair, strict=True)) for pair in pairs]
+    return found
 
 
 def _offset(coordinates: Sequence[int], offsets: Sequence[Sequence[int]]) -> int:
@@ -103,8 +169,12 @@ def slice_offset(kind: Descriptor, start: int, dim: int) -> int:
 
 def element_offsets(kind: Descriptor) -> NDArray[np.int64]:
     """The offset L(c) of every element of one buffer of a view, in its shape."""
+    return _element_table(kind, coordinate_offsets(kind))
+
+
+def _element_table(kind: Descriptor, columns: Columns) -> NDArray[np.int64]:
     table = np.zeros(1, np.int64)
-    for extent, column in zip(kind.tile_shape, coordinate_offsets(kind), strict=True):
+    for extent, column in zip(kind.tile_shape, columns, strict=True):
         along = np.zeros(1, np.int64)
         for offset in column[: extent.bit_length() - 1]:
             along = np.concatenate([along, along ^ offset])
@@ -113,7 +183,7 @@ def element_offsets(kind: Descriptor) -> NDArray[np.int64]:
 
 
 def element_addresses(kind: Descriptor, base: int, mixed: int = 0) -> NDArray[np.int64]:
-    """The byte addresses of all elements of a view, in its shape."""
+    """The byte addresses of all elements of a view, each in the memory of its CTA, in the view's shape."""
     offsets = element_offsets(kind) ^ mixed
     places = offsets.copy()
     for interval, padding in paddings(kind.layout):
@@ -123,6 +193,13 @@ def element_addresses(kind: Descriptor, base: int, mixed: int = 0) -> NDArray[np
         return addresses
     starts = np.arange(kind.shape[0], dtype=np.int64) * buffer_bytes(kind)
     result: NDArray[np.int64] = starts.reshape(-1, *(1,) * len(kind.tile_shape)) + addresses
+    return result
+
+
+def cluster_addresses(kind: Descriptor, base: int) -> NDArray[np.int64]:
+    """The byte addresses of all elements of a view in the memory of all CTAs, which are `CTA_STRIDE` apart."""
+    ctas = _element_table(kind, coordinate_ctas(kind))
+    result: NDArray[np.int64] = element_addresses(kind, base) + CTA_STRIDE * ctas
     return result
 
 
@@ -147,8 +224,6 @@ def allocated(element: ScalarType, shape: Sequence[int], layout: SharedLayout) -
         layout.linear(kind.layout_shape)
     if kind.linear.inputs != ("offset", "block"):
         raise LayoutError(f"shared memory in partitions is not there yet: {layout}")
-    if layout.ctas != 1:
-        raise LayoutError(f"shared memory of several CTAs is not there yet: {layout}")
     return kind
 
 
@@ -181,6 +256,8 @@ def sliced(kind: Descriptor, start: int, length: int, dim: int) -> Descriptor:
                 f"a slice of {length} elements from {start} on may not touch the tile before it: its start must be a "
                 f"multiple of its length"
             )
+        if any(coordinate_ctas(kind)[axis]):
+            raise ValueError(f"dimension {dim} is spread over CTAs, and a slice of it would not be: {kind.layout}")
         dropped = coordinate_offsets(kind)[axis][length.bit_length() - 1 : extent.bit_length() - 1]
         if any(offset & (offset - 1) for offset in dropped):
             raise ValueError(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from glueball.errors import LayoutError
-from glueball.layouts import DistributedLayout, LinearLayout, PlaceholderLayout
+from glueball.layouts import DistributedLayout, LinearLayout, NVMMASharedLayout, PlaceholderLayout
 from glueball.layouts.base import SharedLayout
+from glueball.layouts.normalise import unwrap
 
 if TYPE_CHECKING:
     import numpy
@@ -34,6 +36,16 @@ class Signedness(Enum):
     UNSIGNED = 1
 
 
+def _is(name: str) -> Callable[[dtype], bool]:
+    """The predicate of one element type, by its short name."""
+
+    def predicate(self: dtype) -> bool:
+        return self.name == name
+
+    predicate.__doc__ = f"Whether this is `{name}`."
+    return predicate
+
+
 @dataclass(frozen=True, slots=True)
 class dtype:  # noqa: N801 - the name that kernel authors write
     """An element type such as `float32`. Equality is by name; `str()` is the short name, such as `fp32`."""
@@ -47,6 +59,7 @@ class dtype:  # noqa: N801 - the name that kernel authors write
     long_name: str = field(compare=False, default="")
     numpy_name: str = field(compare=False, default="")
 
+    KIND = Kind
     SIGNEDNESS = Signedness
 
     def kind(self) -> Kind:
@@ -113,21 +126,12 @@ class dtype:  # noqa: N801 - the name that kernel authors write
         """Whether this is float16, bfloat16, float32 or float64."""
         return self.is_floating() and self.primitive_bitwidth >= 16
 
-    def is_fp16(self) -> bool:
-        """Whether this is float16."""
-        return self.name == "fp16"
-
-    def is_bf16(self) -> bool:
-        """Whether this is bfloat16."""
-        return self.name == "bf16"
-
-    def is_fp32(self) -> bool:
-        """Whether this is float32."""
-        return self.name == "fp32"
-
-    def is_fp64(self) -> bool:
-        """Whether this is float64."""
-        return self.name == "fp64"
+    is_void = _is("void")
+    is_int8, is_int16, is_int32, is_int64 = (_is(f"int{bits}") for bits in (8, 16, 32, 64))
+    is_uint8, is_uint16, is_uint32, is_uint64 = (_is(f"uint{bits}") for bits in (8, 16, 32, 64))
+    is_fp16, is_bf16, is_fp32, is_fp64 = (_is(name) for name in ("fp16", "bf16", "fp32", "fp64"))
+    is_fp8e5, is_fp8e5b16 = _is("fp8e5"), _is("fp8e5b16")
+    is_fp8e4nv, is_fp8e4b8, is_fp8e4b15 = _is("fp8e4nv"), _is("fp8e4b8"), _is("fp8e4b15")
 
     def is_block(self) -> bool:
         """A scalar is no tile."""
@@ -225,8 +229,8 @@ class pointer_type:  # noqa: N801 - the name that kernel authors write
 
     @property
     def name(self) -> str:
-        """Such as `pointer<int32>`."""
-        return f"pointer<{self.element_ty.name}>"
+        """Such as `pointer<int32>`, or `const_pointer<int32>`."""
+        return f"{'const_' if self.const else ''}pointer<{self.element_ty.name}>"
 
     @property
     def scalar(self) -> pointer_type:
@@ -289,7 +293,7 @@ class block_type:  # noqa: N801 - the name that kernel authors write
 
 @dataclass(frozen=True, slots=True)
 class distributed_type(block_type):  # noqa: N801 - the name that kernel authors write
-    """A tile in registers: element type, shape and the layout that says which thread holds what.
+    """A tile in registers: element type, shape (any sequence) and the layout that says which thread holds what.
 
     Structural equality compares layouts as written; `same_placement` compares the maps.
     Errors: `AssertionError` for a rank mismatch or something that is no layout, `ValueError` for extents that are not
@@ -301,6 +305,11 @@ class distributed_type(block_type):  # noqa: N801 - the name that kernel authors
     layout: DistributedLayout
 
     def __post_init__(self) -> None:
+        shape, layout = cast("Any", self.shape), cast("Any", self.layout)
+        if not isinstance(shape, tuple) or any(type(extent) is not int for extent in shape):
+            object.__setattr__(self, "shape", tuple(map(unwrap, shape)))
+        if not isinstance(layout, DistributedLayout):
+            object.__setattr__(self, "layout", unwrap(layout))
         assert isinstance(self.layout, DistributedLayout), "tensor layout must be a DistributedLayout"
         for extent in self.shape:
             if isinstance(extent, bool) or not isinstance(extent, int):
@@ -448,11 +457,106 @@ class shared_memory_descriptor_type:  # noqa: N801 - the name that kernel author
         return f"shared<{list(self.shape)}, {self.element_ty}, {self.layout}{alloc}>"
 
 
-TileType = ScalarType | distributed_type | shared_memory_descriptor_type
+@dataclass(frozen=True, slots=True)
+class plain_block_type(block_type):  # noqa: N801 - the name that kernel authors write
+    """A block of elements that has no layout: element type and shape."""
+
+    element_ty: dtype
+    shape: tuple[int, ...]
+
+    @property
+    def scalar(self) -> dtype:
+        """The element type."""
+        return self.element_ty
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.numel * self.element_ty.itemsize
+
+    def __str__(self) -> str:
+        return f"<{list(self.shape)}, {self.element_ty}>"
+
+
+@dataclass(frozen=True, slots=True)
+class tensor_descriptor_type:  # noqa: N801 - the name that kernel authors write
+    """A tensor in global memory as bulk copies see it: the element type, the block that one copy moves, its layout.
+
+    `rank` counts the tensor's dimensions, which for an `im2col` descriptor are more than those of a block.
+    """
+
+    element_ty: dtype
+    block_shape: tuple[int, ...]
+    layout: NVMMASharedLayout
+    rank: int
+    im2col: bool = False
+
+    @property
+    def scalar(self) -> dtype:
+        """The element type."""
+        return self.element_ty
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A descriptor is one value."""
+        return ()
+
+    @property
+    def numel(self) -> int:
+        """Elements of a block."""
+        return math.prod(self.block_shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a block's elements."""
+        return self.numel * self.element_ty.itemsize
+
+    @property
+    def block_type(self) -> plain_block_type:
+        """Element type, shape and bytes of a block."""
+        return plain_block_type(self.element_ty, self.block_shape)
+
+    @property
+    def nbytes_per_cta(self) -> int:
+        """Bytes that a load of one block brings to a CTA; dimensions over which CTAs share it do not divide it."""
+        return self.nbytes >> sum(any(basis) for basis in self.layout.cga_layout)
+
+    def is_block(self) -> bool:
+        """A descriptor is no tile."""
+        return False
+
+    def is_ptr(self) -> bool:
+        """A descriptor is no pointer to elements."""
+        return False
+
+    def with_element_ty(self, element: ScalarType) -> tensor_descriptor_type:
+        """The same descriptor of another element type."""
+        assert isinstance(element, dtype)
+        return tensor_descriptor_type(element, self.block_shape, self.layout, self.rank, self.im2col)
+
+    def mangle(self) -> str:
+        """Element, block and layout, for specialised names."""
+        block, name = "_".join(map(str, self.block_shape)), "TDI" if self.im2col else "TD"
+        return f"{name}{self.element_ty.mangle()}S{block}S_{self.layout.mangle()}{name}"
+
+    def __str__(self) -> str:
+        name, rank = ("tensordesc_im2col", f"input_rank={self.rank},") if self.im2col else ("tensordesc", "")
+        return f"{name}<{self.element_ty}[{','.join(map(str, self.block_shape))}],{rank}{self.layout!r}>"
+
+
+DESCRIPTOR_PARTS = (("shape", int32), ("strides", int64))
+"""What follows a tensor descriptor among a kernel's arguments: a number of each type for every dimension."""
+
+TileType = ScalarType | distributed_type | shared_memory_descriptor_type | tensor_descriptor_type
 
 
 def element_of(value_type: TileType) -> ScalarType:
     """The element type of a tile or view, or the scalar type itself."""
-    if isinstance(value_type, distributed_type | shared_memory_descriptor_type):
+    if isinstance(value_type, distributed_type | shared_memory_descriptor_type | tensor_descriptor_type):
         return value_type.element_ty
     return value_type

@@ -10,7 +10,8 @@ from glueball.targets import Target
 from glueball.tile.ir import Operation, Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS
 from glueball.tile.operations.definition import fault
-from glueball.tile.types import distributed_type
+from glueball.tile.partitions import partition_warps, walk_with_warps
+from glueball.tile.types import TileType, distributed_type, shared_memory_descriptor_type
 
 
 def verify(function: TileFunction, target: Target) -> None:
@@ -45,7 +46,7 @@ def operations_are_known(function: TileFunction) -> None:
             raise fault(operation, f"lacks the attribute {', '.join(sorted(missing))}")
         if unknown := given - definition.attributes - definition.optional_attributes:
             raise fault(operation, f"has no attribute {', '.join(sorted(unknown))}")
-        if len(operation.regions) != definition.regions:
+        if definition.regions is not None and len(operation.regions) != definition.regions:
             raise fault(operation, f"has {definition.regions} regions, not {len(operation.regions)}")
 
 
@@ -113,29 +114,51 @@ def lanes_are_the_targets(function: TileFunction, target: Target) -> None:
 
 
 def layouts_fit(function: TileFunction, target: Target) -> None:
-    """Every tile is spread over exactly the lanes of the target's warps, the warps of the function, and one CTA."""
-    fitting: set[distributed_type] = set()
-    for value, what, location in _values(function):
+    """Every tile is spread over exactly the lanes of the target's warps, the warps of its partition, and all CTAs.
+
+    So is every view over all CTAs.
+    """
+    fitting: set[tuple[TileType, int]] = set()
+    for value, what, location, warps in _values(function):
         kind = value.type
-        if isinstance(kind, distributed_type) and kind not in fitting:
-            if mistake := _misfit(kind, function, target):
+        if isinstance(kind, distributed_type | shared_memory_descriptor_type) and (kind, warps) not in fitting:
+            if isinstance(kind, distributed_type):
+                mistake = _misfit(kind, function, warps, target)
+            else:
+                mistake = _wrong_ctas(kind.layout.ctas, function)
+            if mistake:
                 raise VerificationError(f"{what} has an invalid layout {kind.layout}: {mistake}", location)
-            fitting.add(kind)
+            fitting.add((kind, warps))
 
 
-def _misfit(kind: distributed_type, function: TileFunction, target: Target) -> str:
+def _wrong_ctas(found: int, function: TileFunction) -> str:
+    """What is wrong with the number of CTAs that a layout is made for; nothing where it is the kernel's."""
+    if found == function.num_ctas:
+        return ""
+    bases = function.num_ctas.bit_length() - 1
+    advice = f"give the layout a cga_layout of {bases} bases" if bases else "leave the layout's cga_layout out"
+    return (
+        f"Layout has {found} CTAs per CGA, but the context requires {function.num_ctas} CTAs per CGA; launch kernel "
+        f"`{function.name}` with num_ctas={found} or {advice}"
+    )
+
+
+def _misfit(kind: distributed_type, function: TileFunction, warps: int, target: Target) -> str:
     """What is wrong with how a tile is spread over threads; nothing where it fits."""
     layout = kind.layout
     if not kind.is_placed:
         return "it was never found out"
     kernel, launch = f"kernel `{function.name}`", f"launch with num_warps={layout.warps} or change the layout"
+    if warps != function.num_warps:
+        kernel, launch = "the worker", f"start it with {layout.warps} warps or change the layout"
     for found, wanted, unit, holder, advice in (
         (layout.lanes, target.lanes, "lanes per warp", target.name, "change the layout, or compile for another target"),
-        (layout.warps, function.num_warps, "warps", kernel, launch),
-        (layout.ctas, 1, "CTAs", kernel, "change the layout"),
+        (layout.warps, warps, "warps", kernel, launch),
     ):
         if found != wanted:
             return f"it is made for {found} {unit}, but {holder} has {wanted}; {advice}"
+    if mistake := _wrong_ctas(layout.ctas, function):
+        return mistake
     try:
         layout.linear(kind.shape)
     except LayoutError as error:
@@ -143,18 +166,18 @@ def _misfit(kind: distributed_type, function: TileFunction, target: Target) -> s
     return ""
 
 
-def _values(function: TileFunction) -> Iterator[tuple[Value, str, SourceLocation]]:
-    """Every value where it is bound or used, what to call it there, and where that is."""
+def _values(function: TileFunction) -> Iterator[tuple[Value, str, SourceLocation, int]]:
+    """Every value where it is bound or used: what to call it there, where that is, and how many warps it is for."""
     for argument in function.arguments:
-        yield argument, f"argument `{argument.name}`", function.location
-    for operation in function.body.walk():
+        yield argument, f"argument `{argument.name}`", function.location, function.num_warps
+    for operation, warps in walk_with_warps(function):
         for position, operand in enumerate(operation.operands):
-            yield operand, f"operand {position} of `{operation.opcode}`", operation.location
+            yield operand, f"operand {position} of `{operation.opcode}`", operation.location, warps
         for result in operation.results:
-            yield result, f"the result of `{operation.opcode}`", operation.location
-        for region in operation.regions:
+            yield result, f"the result of `{operation.opcode}`", operation.location, warps
+        for region, inner in zip(operation.regions, partition_warps(operation, warps), strict=True):
             for argument in region.arguments:
-                yield argument, f"a value carried by `{operation.opcode}`", operation.location
+                yield argument, f"a value carried by `{operation.opcode}`", operation.location, inner
 
 
 def _regions(function: TileFunction) -> Iterator[tuple[Operation | None, Region]]:

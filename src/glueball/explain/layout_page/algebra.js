@@ -7,6 +7,7 @@ const algebra = (() => {
   const SECTOR_BYTES = 32;
   const WORD_BYTES = 4;
   const VECTOR_BYTES = 16;
+  const MERGING_LANES = 32;
   const MAXIMUM_BITS = 24;
 
   class LayoutError extends Error {}
@@ -348,6 +349,15 @@ const algebra = (() => {
     return Array.from({ length: lanes / count }, (_, phase) => Array.from({ length: count }, (_, lane) => phase * count + lane));
   }
 
+  // The lanes that are served together in an access whose lane bits add `columns`: on NVIDIA, two phases of a load where
+  // all lanes read what their neighbours read, or all what the lanes next but one do.
+  function servedTogether(memory, columns, accessBytes, store) {
+    const phases = phasesOf(memory, 1 << columns.length, accessBytes, store);
+    const ofNvidia = 1 << columns.length === MERGING_LANES && memory.banks === MERGING_LANES;
+    if (store || !ofNvidia || phases.length === 1 || !columns.slice(0, 2).includes(0)) return phases;
+    return Array.from({ length: phases.length / 2 }, (_, pair) => [...phases[2 * pair], ...phases[2 * pair + 1]]);
+  }
+
   // Distinct words in the bank that has most of them, for lanes that access bytes at addresses.
   function worstBank(addresses, accessBytes, banks) {
     const words = Math.max(1, accessBytes / WORD_BYTES);
@@ -393,18 +403,18 @@ const algebra = (() => {
     const starts = [...new Set(Array.from(table(bases.register), (offset) => offset & -vector))];
     const warps = table(bases.warp);
     const lanes = table(bases.lane);
-    const phases = phasesOf(memory, lanes.length, bytes * vector, store);
+    const groups = servedTogether(memory, bases.lane, bytes * vector, store);
     const instructions = starts.length * warps.length;
     // Without padding a register or warp only renames banks: all accesses cost the same.
     let wavefronts = 0;
     for (const warp of padding.length ? warps : warps.slice(0, 1)) {
       for (const start of padding.length ? starts : starts.slice(0, 1)) {
         const address = (lane) => padded((lanes[lane] ^ start ^ warp) & -vector, padding) * bytes;
-        for (const phase of phases) wavefronts += worstBank(phase.map(address), bytes * vector, memory.banks);
+        for (const group of groups) wavefronts += worstBank(group.map(address), bytes * vector, memory.banks);
       }
     }
     if (!padding.length) wavefronts *= instructions;
-    return { vector, instructions, wavefronts, least: phases.length * instructions };
+    return { vector, instructions, wavefronts, least: groups.length * instructions };
   }
 
   return {

@@ -1,5 +1,5 @@
-"""What a device library of the vendors offers under its own names: `gl.extra.libdevice`."""
+"""What vendors offer under their own names: device libraries (`gl.extra.libdevice`) and more (`gl.extra.cuda`)."""
 
-from glueball.language.extra import libdevice
+from glueball.language.extra import cuda, libdevice
 
-__all__ = ["libdevice"]
+__all__ = ["cuda", "libdevice"]

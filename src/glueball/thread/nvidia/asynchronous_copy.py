@@ -1,8 +1,15 @@
-"""Asynchronous copies from global to shared memory, tracked by commit groups (PTX ISA, `cp.async`)."""
+"""Asynchronous copies from global to shared memory, tracked by commit groups (PTX ISA, `cp.async`).
+
+Operands of a copy: the global address, the byte offset in the allocation, and the mask if `masked`; where it does not
+hold, nothing is read and zeros are written. Attributes: `allocation`, `bytes` (4, 8 or 16), `offset` and
+`source_offset` (bytes, immediate), `cache` (a cache modifier such as `.cg`, or nothing), `cache_policy` (an eviction
+policy or `None`) and `prefetch` (bytes that the second-level cache fetches, or `None`).
+"""
 
 from __future__ import annotations
 
 from glueball.thread.ir import Attributes, Completion, Effect, Emitter, Instruction, Record
+from glueball.thread.nvidia.cache_hints import HINT_VERSION, hint_words, in_policy_scope
 
 
 def _bytes(attributes: Attributes) -> int:
@@ -10,14 +17,24 @@ def _bytes(attributes: Attributes) -> int:
 
 
 def _emit_copy(instruction: Instruction, emitter: Emitter) -> None:
-    source, offset, *mask = instruction.operands
+    """Only 16 bytes can go past the first-level cache."""
+    attributes, (source, offset, *mask) = instruction.attributes, instruction.operands
+    size, policy = attributes["bytes"], attributes.get("cache_policy")
     destination = emitter.shared_address(instruction, offset)
-    size = instruction.attributes["bytes"]
-    text = f"cp.async.{'cg' if size == 16 else 'ca'}.shared.global [$0], [$1], {size};"
+    shared = f"[$0 + {attributes.get('offset', 0)}]"
+    operands = f"{shared}, [$1 + {attributes.get('source_offset', 0)}], {size}"
     constraints, arguments = "r,l", f"i32 {destination}, i64 {emitter.name(source)}"
     if mask:
-        text, constraints = f"@$2 {text}", f"{constraints},b"
-        arguments += f", i1 {emitter.name(mask[0])}"
+        taken = emitter.fresh()
+        emitter.line(f"{taken} = select i1 {emitter.name(mask[0])}, i32 {size}, i32 0")
+        operands, constraints, arguments = f"{operands}, $2", f"{constraints},r", f"{arguments}, i32 {taken}"
+    prefetch = attributes.get("prefetch")
+    if policy is not None or prefetch:
+        emitter.require_version(HINT_VERSION)
+    level = "cg" if size == 16 and attributes.get("cache") != ".ca" else "ca"
+    hint, operand = hint_words(policy)
+    fetched = f".L2::{prefetch}B" if prefetch else ""
+    text = in_policy_scope(policy, f"cp.async.{level}.shared.global{hint}{fetched} {operands}{operand};")
     emitter.line(f'call void asm sideeffect "{text}", "{constraints},~{{memory}}"({arguments})')
 
 
@@ -28,7 +45,7 @@ COPY_ASYNC = Record(
     issue=lambda machine, attributes, *operands: machine.copy_async(attributes, *operands),
     complete=lambda machine, pending: machine.complete_copy(pending),
     pure=False,
-    effects=(Effect("global", "read", _bytes, "async"), Effect("shared", "write", _bytes, "async")),
+    effects=(Effect("global", "read", _bytes), Effect("shared", "write", _bytes)),
     completion=Completion.COMMIT_GROUP,
     targets=frozenset({"async_copy"}),
 )

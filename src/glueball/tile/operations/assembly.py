@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glueball.errors import SimulationError
+from glueball.errors import NotSimulatedError, SimulationError
 from glueball.layouts import LinearLayout
 from glueball.location import SourceLocation
 from glueball.tile.ir import Operation
@@ -40,9 +40,9 @@ class Simulation:
     count: int
 
     def __call__(self, location: SourceLocation, arrays: Sequence[Array]) -> Sequence[Array]:
-        """The results; `SimulationError` without a function, or where it gives another number of arrays."""
+        """The results. `NotSimulatedError` without a function; `SimulationError` for another number of results."""
         if self.function is None:
-            raise SimulationError(
+            raise NotSimulatedError(
                 f"`{self.name}` runs on a GPU only: pass simulate=f, a Python function of NumPy arrays, to say what it "
                 "does elsewhere",
                 location,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from glueball.errors import UninitializedReadError, VerificationError
 from glueball.location import SourceLocation
+from glueball.tensor_map import TensorMap
 from glueball.tile.ir import Operation, Region
 from glueball.tile.shared_arena import SharedArena
 from glueball.tile.types import TileType, pointer_type
@@ -77,8 +78,18 @@ class Machine(Protocol):
     def arena(self) -> SharedArena:
         """The shared memory that views look at."""
 
+    @property
+    def tensor_maps(self) -> list[TensorMap]:
+        """The tensors that descriptors stand for, by their numbers; a kernel may add some."""
+
     def run(self, region: Region, arguments: Sequence[TileArray] = ()) -> list[TileArray]:
         """Run a region; the operands of the `yield` that ends it."""
+
+    def run_partitions(self, regions: Sequence[Region]) -> list[TileArray]:
+        """Runs regions side by side; what the first one yields."""
+
+    def wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Lets other partitions run until a condition holds; False where none can make it hold."""
 
 
 Check = Callable[[Operation], None]
@@ -91,7 +102,7 @@ class OperationDefinition:
 
     `check` raises `VerificationError` with the rule of operand and result types that an operation breaks; `reference`
     is what the operation does to whole arrays, threads ignored. A `pure` operation gives the same results for the same
-    operands and does nothing else: it may be dropped, moved and merged.
+    operands and does nothing else: it may be dropped, moved and merged. `regions` is how many it has, None for any.
     """
 
     name: str
@@ -102,7 +113,7 @@ class OperationDefinition:
     pure: bool = True
     attributes: frozenset[str] = frozenset()
     optional_attributes: frozenset[str] = frozenset()
-    regions: int = 0
+    regions: int | None = 0
     terminator: bool = False
 
 

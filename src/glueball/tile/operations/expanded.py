@@ -14,7 +14,7 @@ from glueball.tile.ir import Operation
 from glueball.tile.operations.definition import Effects, Machine, OperationDefinition, TileArray, fault
 from glueball.tile.operations.rules import expect_counts
 from glueball.tile.operations.shape import check_conversion, keep, moving, tile_types
-from glueball.tile.shared_views import element_addresses
+from glueball.tile.shared_views import cluster_addresses
 from glueball.tile.types import distributed_type, shared_memory_descriptor_type
 
 
@@ -64,7 +64,7 @@ def _allocate(machine: Machine, operation: Operation, _: Sequence[TileArray]) ->
     for result in operation.results:
         assert isinstance(result.type, shared_memory_descriptor_type)
         base = machine.arena.allocate(operation, operation.attributes["bytes"])
-        views.append(TileArray(element_addresses(result.type, base)))
+        views.append(TileArray(cluster_addresses(result.type, base)))
     return views
 
 

@@ -24,6 +24,7 @@ from glueball.tile.types import pointer_type
 LOAD_MODIFIERS = ("", ".ca", ".cg", ".cs", ".cv")
 STORE_MODIFIERS = ("", ".wb", ".cg", ".cs", ".wt")
 EVICTION_POLICIES = ("", "evict_first", "evict_last")
+FIRST_LEVEL_PRIORITIES = (*EVICTION_POLICIES, "evict_normal", "evict_unchanged", "no_allocate")
 
 
 def _check_policies(operation: Operation, modifiers: tuple[str, ...]) -> None:
@@ -31,8 +32,8 @@ def _check_policies(operation: Operation, modifiers: tuple[str, ...]) -> None:
     policy = operation.attributes.get("eviction_policy") or ""
     if modifier not in modifiers:
         raise fault(operation, f"has no cache modifier {modifier!r}; there are {', '.join(modifiers[1:])}")
-    if policy not in EVICTION_POLICIES:
-        raise fault(operation, f"has no eviction policy {policy!r}; there are {', '.join(EVICTION_POLICIES[1:])}")
+    if policy not in FIRST_LEVEL_PRIORITIES:
+        raise fault(operation, f"has no eviction policy {policy!r}; there are {', '.join(FIRST_LEVEL_PRIORITIES[1:])}")
 
 
 def _check_load(operation: Operation) -> None:
@@ -100,7 +101,7 @@ MEMORY_OPERATIONS = (
         _load,
         effects=Effects(reads_global=True),
         pure=False,
-        optional_attributes=frozenset({"cache_modifier", "eviction_policy", "volatile"}),
+        optional_attributes=frozenset({"cache_modifier", "eviction_policy", "volatile", "cache_policy", "prefetch"}),
     ),
     OperationDefinition(
         "store",
@@ -109,6 +110,6 @@ MEMORY_OPERATIONS = (
         _store,
         effects=Effects(writes_global=True),
         pure=False,
-        optional_attributes=frozenset({"cache_modifier", "eviction_policy"}),
+        optional_attributes=frozenset({"cache_modifier", "eviction_policy", "cache_policy"}),
     ),
 )

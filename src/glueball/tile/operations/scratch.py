@@ -18,6 +18,7 @@ from glueball.tile.types import distributed_type
 
 READING = Effects(reads_shared=True)
 WRITING = Effects(writes_shared=True)
+REPLICAS = frozenset({"replicas"})
 
 
 def _check_write(operation: Operation) -> None:
@@ -81,12 +82,16 @@ def _count(machine: Machine, operation: Operation, operands: Sequence[TileArray]
 
 SCRATCH_OPERATIONS = (
     OperationDefinition(
-        "scratch_write", "Writes a tile to an allocation, row by row.", _check_write, _write, effects=WRITING,
-        pure=False, attributes=frozenset({"allocation"}),
+        "scratch_write",
+        "Writes a tile to an allocation, row by row; of CTAs that differ in the rank bits `replicas` only the first.",
+        _check_write, _write, effects=WRITING, pure=False, attributes=frozenset({"allocation"}),
+        optional_attributes=REPLICAS,
     ),
     OperationDefinition(
-        "scratch_read", "Reads a tile that lies in an allocation row by row.", _check_read, _read, effects=READING,
-        pure=False, attributes=frozenset({"allocation"}),
+        "scratch_read",
+        "Reads a tile that lies in an allocation row by row, that of the first CTA where there are `replicas`.",
+        _check_read, _read, effects=READING, pure=False, attributes=frozenset({"allocation"}),
+        optional_attributes=REPLICAS,
     ),
     OperationDefinition(
         "scratch_gather",

@@ -24,7 +24,8 @@ from glueball.tile.operations.definition import (
     numpy_type,
 )
 from glueball.tile.operations.rules import expect_alike, expect_counts, is_boolean, is_integer
-from glueball.tile.shared_views import Descriptor, element_addresses, indexed, permuted, reinterpreted, reshaped, sliced
+from glueball.tile.shared_arena import NOWHERE
+from glueball.tile.shared_views import Descriptor, cluster_addresses, indexed, permuted, reinterpreted, reshaped, sliced
 from glueball.tile.types import distributed_type, int32, shared_memory_descriptor_type
 
 ATOMIC_OPERATORS = ("add", "max", "min", "and", "or", "xor", "xchg")
@@ -154,13 +155,16 @@ def _slice(operation: Operation, addresses: Array) -> Array:
 
 
 def _reinterpret(operation: Operation, addresses: Array) -> Array:
-    return element_addresses(view_type(operation, operation.result), int(addresses.min()))
+    return cluster_addresses(view_type(operation, operation.result), int(addresses.min()))
 
 
 def _index(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
+    """A view of a buffer that is not there is no fault before somebody uses it."""
     index = int(initialized(machine, operation, operands[1], "index"))
-    _check_range(machine, operation, np.asarray(index), operands[0].values.shape[0])
-    return [TileArray(operands[0].values[index])]
+    buffers = operands[0].values
+    if 0 <= index < buffers.shape[0]:
+        return [TileArray(buffers[index])]
+    return [TileArray(np.full(buffers.shape[1:], NOWHERE))]
 
 
 def _check_range(machine: Machine, operation: Operation, indices: Array, count: int) -> None:
@@ -182,7 +186,7 @@ def _load(machine: Machine, operation: Operation, operands: Sequence[TileArray])
 
 def _store(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
     view, value = operands
-    machine.arena.store(view.values, value.values, value.poison)
+    machine.arena.store(operation, view.values, value.values, value.poison)
     return []
 
 
@@ -206,7 +210,7 @@ def _gather(machine: Machine, operation: Operation, operands: Sequence[TileArray
 
 def _scatter(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
     view, values, indices = operands
-    machine.arena.store(_places(machine, operation, view, indices), values.values, values.poison)
+    machine.arena.store(operation, _places(machine, operation, view, indices), values.values, values.poison)
     return []
 
 
@@ -231,7 +235,7 @@ def _atomic(machine: Machine, operation: Operation, operands: Sequence[TileArray
         old, poison = machine.arena.load(operation, address, numbers.dtype)
         results[place] = old
         after = np.asarray(combined(operation.attributes["operator"], old, numbers[place]), numbers.dtype)
-        machine.arena.store(address, after, poison)
+        machine.arena.store(operation, address, after, poison)
     return [TileArray(results, None if chosen.all() else ~chosen)]
 
 

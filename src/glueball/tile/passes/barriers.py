@@ -1,158 +1,322 @@
-"""Inserts a barrier where two shared accesses of different threads may touch the same bytes, and nowhere else."""
+"""Inserts a barrier where two shared accesses of different threads may touch the same bytes, and nowhere else.
+
+Asynchronous units take part: what threads did to bytes of shared memory is fenced, and all threads have come, before
+the one thread that is chosen starts a unit that touches them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from glueball.layouts import f2
 from glueball.targets import Target
-from glueball.tile.buffers import Place, Places, bytes_of, views_of
-from glueball.tile.ir import Operation, Region, TileFunction, Value
+from glueball.tile.buffers import views_of
+from glueball.tile.ir import Operation, Region, TileFunction
 from glueball.tile.operations import TILE_OPERATIONS
-from glueball.tile.shared_views import Descriptor, paddings, tile_offsets
-from glueball.tile.types import distributed_type, shared_memory_descriptor_type
+from glueball.tile.operations.warpgroup import GROUP_WARPS
+from glueball.tile.partitions import walk_with_warps
+from glueball.tile.passes.shared_accesses import Access, SharedAccesses, allocated_spans
+
+Accesses = frozenset[Access]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """Which thread touches which element of a view at a known place: the offsets that its index bits add.
+class State:
+    """What is known at a point, on some path to it.
 
-    `threads` has the bits of lane and warp with their numbers, without those of threads that do nothing; `unit` tells
-    what an offset means.
+    `pending` are the accesses since the last barrier; `copies` those of copies that threads have started and not waited
+    for, `stores` the same of bulk stores, `products` of matrix products. `unfenced_reads` and `unfenced_writes` are
+    bytes that threads have touched since their last proxy fence, `fenced` those fenced since the last barrier. `wrote`
+    says that global memory was written since the last barrier.
     """
 
-    unit: object
-    threads: tuple[tuple[int, int], ...]
-    registers: tuple[int, ...]
+    pending: Accesses = frozenset()
+    copies: Accesses = frozenset()
+    stores: Accesses = frozenset()
+    products: Accesses = frozenset()
+    unfenced_reads: int = 0
+    unfenced_writes: int = 0
+    fenced: int = 0
+    wrote: bool = False
 
-    def same_threads(self, other: Pattern) -> bool:
-        """Whether every element is touched by one and the same thread in both accesses."""
-        if self.unit != other.unit:
-            return False
-        columns: list[int] = []
-        numbers: list[int] = []
-        for pattern in (self, other):
-            columns += [basis for basis, _ in pattern.threads] + [*pattern.registers]
-            numbers += [1 << number for _, number in pattern.threads] + [0] * len(pattern.registers)
-        return all(f2.apply(numbers, combination) == 0 for combination in f2.kernel(columns))
+    def joined(self, other: State) -> State:
+        """What holds where two paths meet."""
+        return State(
+            self.pending | other.pending,
+            self.copies | other.copies,
+            self.stores | other.stores,
+            self.products | other.products,
+            self.unfenced_reads | other.unfenced_reads,
+            self.unfenced_writes | other.unfenced_writes,
+            self.fenced | other.fenced,
+            self.wrote or other.wrote,
+        )
 
+    def after_barrier(self) -> State:
+        """All threads have come."""
+        return replace(self, pending=frozenset(), fenced=0, wrote=False)
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Bytes of shared memory, as a mask, that an operation may read or write; its pattern where one is known."""
+    def after_relaxed_barrier(self) -> State:
+        """All threads have come, but only of mbarriers that were made do all of them know."""
+        return replace(self, pending=frozenset(access for access in self.pending if not access.initialises))
 
-    bytes: int
-    reads: bool
-    writes: bool
-    pattern: Pattern | None = None
+    def after_fence(self) -> State:
+        """Every thread has ordered what it did before what asynchronous units do."""
+        touched = self.unfenced_reads | self.unfenced_writes
+        return replace(self, unfenced_reads=0, unfenced_writes=0, fenced=self.fenced | touched)
 
-    def conflicts(self, earlier: Access) -> bool:
-        """Whether a barrier must stand between an earlier access and this one."""
-        if not (self.writes or earlier.writes) or not self.bytes & earlier.bytes:
-            return False
-        alone = self.pattern is not None and earlier.pattern is not None and self.pattern.same_threads(earlier.pattern)
-        return not alone
+    def after_product(self) -> State:
+        """Every thread starts a matrix product, once it has waited for what it waited for before."""
+        marked = (replace(access, used=True) if access.waits else access for access in self.pending)
+        return replace(self, pending=frozenset(marked))
 
+    def after_products(self) -> State:
+        """Products of the whole warp group are done.
 
-Pending = frozenset[Access]
-"""Accesses since the last barrier, on some path."""
+        A thread that has not seen yet what it waits for keeps the product after that wait from being done, and only
+        when that is done may anybody let the next phase come.
+        """
+        kept = (access for access in self.pending if not (access.waits and access.used))
+        return replace(self, pending=frozenset(kept))
 
-NOTHING: Pending = frozenset()
+    def touched(self, access: Access) -> State:
+        """After an access of threads."""
+        if access.counts:
+            return replace(self, pending=self.pending | {access})
+        return replace(
+            self,
+            pending=self.pending | {access},
+            unfenced_reads=self.unfenced_reads | (access.bytes if access.reads else 0),
+            unfenced_writes=self.unfenced_writes | (access.bytes if access.writes else 0),
+        )
 
 
 @dataclass(slots=True)
-class _Shared:
-    """Where allocations and views lie."""
+class Insertions:
+    """Operations to insert, by the operation before which (or with `after`, behind which) they go."""
 
-    spans: dict[str, tuple[int, int]]
-    views: Mapping[Value, Places]
-    known: dict[tuple[Place, Descriptor], int] = field(default_factory=dict)
+    before: dict[Operation, list[Operation]] = field(default_factory=dict)
+    after: dict[Operation, list[Operation]] = field(default_factory=dict)
 
-    def access(self, operation: Operation) -> Access | None:
-        """What an operation does to shared memory; None for nothing."""
-        effects = TILE_OPERATIONS[operation.opcode].effects
-        if not effects.reads_shared and not effects.writes_shared:
-            return None
-        if (name := operation.attributes.get("allocation")) is not None:
-            start, size = self.spans[name]
-            return Access(((1 << size) - 1) << start, effects.reads_shared, effects.writes_shared)
-        view = operation.operands[0]
-        assert isinstance(view.type, shared_memory_descriptor_type)
-        whole = view.type
-        touched = 0
-        for place in self.views[view]:
-            touched |= self._bytes(place, whole)
-        return Access(touched, effects.reads_shared, effects.writes_shared, self._pattern(operation, view))
+    def add(self, other: Insertions) -> None:
+        """Takes over another one's, in place of its own where both have some."""
+        self.before |= other.before
+        self.after |= other.after
 
-    def _bytes(self, place: Place, kind: Descriptor) -> int:
-        if (place, kind) not in self.known:
-            self.known[place, kind] = bytes_of(place, kind, self.spans[place.allocation][0])
-        return self.known[place, kind]
-
-    def _pattern(self, operation: Operation, view: Value) -> Pattern | None:
-        """The pattern of a load or store of a whole view of which the place is known."""
-        places, kind = self.views[view], view.type
-        assert isinstance(kind, shared_memory_descriptor_type)
-        if operation.opcode not in ("view_load", "view_store") or len(places) != 1 or kind.is_buffered:
-            return None
-        (place,) = places
-        if place.base is None:
-            return None
-        storing = operation.opcode == "view_store"
-        tile = operation.operands[1].type if storing else operation.result.type
-        assert isinstance(tile, distributed_type)
-        unit = (place.allocation, place.base, place.mixed, kind.element_ty.itemsize, paddings(kind.layout))
-        offsets = tile_offsets(tile.linear, kind)
-        idle = tile.linear.free_variables() if storing else {"lane": 0, "warp": 0}
-        threads = []
-        for name, first in (("lane", 0), ("warp", offsets.bits("lane"))):
-            for bit, basis in enumerate(offsets.flat_bases(name)):
-                if not idle[name] >> bit & 1:
-                    threads.append((basis, first + bit))
-        return Pattern(unit, tuple(threads), offsets.flat_bases("register"))
+    def barriers(self) -> int:
+        """How many barriers there are."""
+        groups = (*self.before.values(), *self.after.values())
+        return sum(operation.opcode == "barrier" for group in groups for operation in group)
 
 
-def insert_barriers(function: TileFunction, _: Target) -> None:
-    """Adds `barrier` operations, each at the location of the access it protects."""
-    spans = {
-        operation.attributes["name"]: (operation.attributes["offset"], operation.attributes["bytes"])
-        for operation in function.body.walk()
-        if operation.opcode == "allocate_shared"
-    }
-    if spans:
-        _visit(function.body, NOTHING, _Shared(spans, views_of(function)))
+def insert_barriers(function: TileFunction, target: Target) -> None:
+    """Adds `barrier` and `proxy_fence` operations, each at the location of the access it protects."""
+    spans = allocated_spans(function)
+    if not spans:
+        return
+    shared = SharedAccesses(spans, views_of(function), target)
+    _, found = _Walk(shared, _overwritten(function, shared), dict(walk_with_warps(function))).region(
+        function.body, State()
+    )
+    _insert(function.body, found)
 
 
-def _visit(region: Region, pending: Pending, shared: _Shared) -> Pending:
-    """Walks a region with what is pending at its start; gives what is pending at its end."""
+def _overwritten(function: TileFunction, shared: SharedAccesses) -> int:
+    """The bytes that bulk loads write."""
+    touched = 0
+    for operation in function.body.walk():
+        if operation.opcode == "bulk_load" and (access := shared.access(operation)) is not None:
+            touched |= access.bytes
+    return touched
+
+
+def _insert(region: Region, found: Insertions) -> None:
     result: list[Operation] = []
     for operation in region.operations:
-        access = shared.access(operation)
-        if operation.opcode == "barrier":
-            pending = NOTHING
-        elif access is not None:
-            if any(access.conflicts(earlier) for earlier in pending):
-                result.append(Operation("barrier", (), (), location=operation.location))
-                pending = NOTHING
-            pending |= {access}
-        elif operation.regions:
-            pending = _visit_regions(operation, pending, shared)
-        result.append(operation)
+        for inner in operation.regions:
+            _insert(inner, found)
+        result += [*found.before.get(operation, ()), operation, *found.after.get(operation, ())]
     region.operations[:] = result
-    return pending
 
 
-def _visit_regions(operation: Operation, pending: Pending, shared: _Shared) -> Pending:
-    if operation.opcode == "if":
-        first, second = (_visit(region, pending, shared) for region in operation.regions)
-        return first | second
-    *condition, body = operation.regions
-    while True:
-        at_exit = pending
-        for region in condition:
-            at_exit = _visit(region, at_exit, shared)
-        grown = pending | _visit(body, at_exit, shared)
-        if grown == pending:
-            return at_exit
-        pending = grown
+def _barrier(operation: Operation) -> Operation:
+    return Operation("barrier", (), (), location=operation.location)
+
+
+def _fence(operation: Operation) -> Operation:
+    return Operation("proxy_fence", (), (), {"cluster": False}, location=operation.location)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk through a function: from the state at the start of something to that at its end, and what it takes."""
+
+    shared: SharedAccesses
+    overwritten: int
+    warps: dict[Operation, int]
+
+    def region(self, region: Region, state: State) -> tuple[State, Insertions]:
+        """Through a region."""
+        found = Insertions()
+        for operation in region.operations:
+            if operation.opcode == "if":
+                state, more = self.branches(operation, state)
+            elif operation.opcode in ("for", "while"):
+                state, more = self.best_loop(operation, state)
+            elif operation.opcode == "warp_specialize":
+                state, more = self.partitions(operation, state)
+            else:
+                state, more = self.operation(operation, state)
+            found.add(more)
+        return state, found
+
+    def operation(self, operation: Operation, state: State) -> tuple[State, Insertions]:
+        """Through an operation that has no control flow of its own."""
+        needed, state = self.before(operation, state)
+        found = Insertions({operation: needed} if needed else {})
+        state = self.after(operation, state)
+        if operation.opcode == "make_descriptor" or (
+            operation.opcode == "bulk_wait" and not operation.attributes["read_only"]
+        ):
+            found.after[operation] = [_barrier(operation)]
+            state = state.after_barrier()
+        return state, found
+
+    def branches(self, operation: Operation, state: State) -> tuple[State, Insertions]:
+        """Through an `if`."""
+        found, ends = Insertions(), []
+        for region in operation.regions:
+            end, more = self.region(region, state)
+            ends.append(end)
+            found.add(more)
+        return ends[0].joined(ends[1]), found
+
+    def partitions(self, operation: Operation, state: State) -> tuple[State, Insertions]:
+        """Through regions that run side by side. All threads come together before and after."""
+        found, ends = Insertions(), []
+        for region in operation.regions:
+            end, more = self.region(region, state.after_barrier())
+            ends.append(end.after_barrier())
+            found.add(more)
+        whole = ends[0]
+        for end in ends[1:]:
+            whole = whole.joined(end)
+        return whole, found
+
+    def best_loop(self, operation: Operation, state: State) -> tuple[State, Insertions]:
+        """Through a loop; one barrier before it where that saves one in every round."""
+        plain_end, plain = self.loop(operation, state)
+        if plain.barriers() and state != state.after_barrier():
+            end, found = self.loop(operation, state.after_barrier())
+            if found.barriers() < plain.barriers():
+                found.before[operation] = [_barrier(operation)]
+                return end, found
+        return plain_end, plain
+
+    def loop(self, operation: Operation, state: State) -> tuple[State, Insertions]:
+        """Through a loop, however often it runs."""
+        *condition, body = operation.regions
+        while True:
+            found, at_exit = Insertions(), state
+            for region in (*condition, body):
+                end, more = self.region(region, at_exit)
+                found.add(more)
+                at_exit = end if region is not body else at_exit
+            grown = state.joined(end)
+            if grown == state:
+                return at_exit, found
+            state = grown
+
+    def before(self, operation: Operation, state: State) -> tuple[list[Operation], State]:
+        """What must come before an operation, and the state after that."""
+        if operation.opcode == "cluster_barrier":
+            touched = (state.unfenced_reads | state.unfenced_writes) & self.overwritten
+            return ([_fence(operation)], state.after_fence()) if touched else ([], state)
+        access = self.shared.access(operation)
+        if access is None:
+            return [], state
+        needed = []
+        by_unit = operation.opcode in ("bulk_load", "bulk_store", "warpgroup_mma")
+        announces = operation.opcode in ("mbarrier_arrive", "mbarrier_expect")
+        word = self.shared.word(operation)
+        clash = _any_conflict(access, state.pending) or (word is not None and _any_conflict(word, state.pending))
+        clash = clash or (announces and _has_something_to_release(state))
+        unfenced = state.unfenced_writes
+        if operation.opcode == "bulk_load" or (clash and announces):
+            unfenced |= state.unfenced_reads
+        if unfenced & (access.bytes if by_unit else self.overwritten if clash and announces else 0):
+            needed.append(_fence(operation))
+            state = state.after_fence()
+        if clash or (by_unit and state.fenced & access.bytes):
+            needed.append(_barrier(operation))
+            state = state.after_barrier()
+        return needed, state
+
+    def after(self, operation: Operation, state: State) -> State:
+        """The state after an operation."""
+        waited = self.after_wait(operation, state)
+        if waited is not None:
+            return waited
+        if TILE_OPERATIONS[operation.opcode].effects.writes_global and operation.opcode != "bulk_store":
+            state = replace(state, wrote=True)
+        access = self.shared.access(operation)
+        if access is None or operation.opcode == "bulk_load":
+            return state
+        match operation.opcode:
+            case "mbarrier_copy_arrive":
+                fenced = _touched(state, state.copies)
+                return replace(fenced, pending=state.pending | {access}, copies=frozenset())
+            case "async_copy":
+                return replace(state, copies=state.copies | {access})
+            case "bulk_store":
+                return replace(state, stores=state.stores | {access})
+            case "warpgroup_mma":
+                return replace(state.after_product(), products=state.products | {access})
+        return state.touched(access)
+
+    def after_wait(self, operation: Operation, state: State) -> State | None:
+        """The state after an operation that orders others; None after any else.
+
+        The threads that wait know of accesses that others do not know of before the next barrier.
+        """
+        last = operation.attributes.get("pending") == 0
+        match operation.opcode:
+            case "barrier":
+                return state.after_barrier()
+            case "cluster_barrier":
+                return state.after_relaxed_barrier() if operation.attributes["relaxed"] else state.after_barrier()
+            case "proxy_fence":
+                return state.after_fence()
+            case "async_copy_wait":
+                waited = _touched(state, state.copies)
+                return replace(waited, copies=frozenset()) if last else waited
+            case "bulk_wait":
+                waited = replace(_touched(state, state.stores), unfenced_reads=state.unfenced_reads)
+                return replace(waited, stores=frozenset()) if last else waited
+            case "warpgroup_wait":
+                return self.products_waited(operation, state, last=last)
+        return None
+
+    def products_waited(self, operation: Operation, state: State, *, last: bool) -> State:
+        """Of one warp group every thread knows what is done; of several each knows of its own products only."""
+        waited = state.after_products()
+        if self.warps[operation] > GROUP_WARPS:
+            waited = replace(_touched(state, state.products), unfenced_reads=state.unfenced_reads)
+        return replace(waited, products=frozenset()) if last else waited
+
+
+def _touched(state: State, accesses: Accesses) -> State:
+    for access in accesses:
+        state = state.touched(access)
+    return state
+
+
+def _any_conflict(access: Access, earlier: Accesses) -> bool:
+    return any(access.conflicts(each) for each in earlier)
+
+
+def _has_something_to_release(state: State) -> bool:
+    """Whether threads other than the one that arrives have done something that whoever waits may rely on.
+
+    That they have seen the phase of an mbarrier is such a thing: its next phase may be over once others go on.
+    """
+    return state.wrote or any(access.waits or not access.counts for access in state.pending)

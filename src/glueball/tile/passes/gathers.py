@@ -6,7 +6,10 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
+from glueball.layouts import DistributedLinearLayout, LinearLayout, f2
+from glueball.layouts.base import HARDWARE
 from glueball.layouts.gathers import plan_warp_gather
+from glueball.layouts.reductions import without_axis
 from glueball.targets import Target
 from glueball.tile.ir import Operation, TileFunction, Value
 from glueball.tile.passes.rewriting import Sequel, rewrite
@@ -37,9 +40,27 @@ def _gather(numbers: Iterator[int], operation: Operation, sequel: Sequel) -> Seq
     types = [operation.result.type]
     if plan is not None:
         return sequel.add("gather_warp", (source, index), types, axis=axis, plan=plan)
+    if not _is_at_hand(source.type.linear, index.type.linear, axis):
+        source = in_every_cta(sequel, source)
+    assert isinstance(source.type, distributed_type)
     name = scratch(sequel, f"gather_{next(numbers)}", source.type)
     sequel.add("scratch_write", (source,), (), allocation=name)
     return sequel.add("scratch_gather", (index,), types, allocation=name, axis=axis, shape=source.type.shape)
+
+
+def _is_at_hand(source: LinearLayout, index: LinearLayout, axis: int) -> bool:
+    """Whether all that a CTA may look for along an axis is among what it holds."""
+    columns = {
+        name: [[without_axis(basis, each.shape, axis) for basis in each.flat_bases(name)] for each in (source, index)]
+        for name in HARDWARE
+    }
+    shift = source.shifts()[axis]
+    if any(basis >> shift & (source.shape[axis] - 1) for basis in source.flat_bases("block")):
+        return False
+    held = f2.Echelon(basis for name in HARDWARE[:3] for basis in columns[name][0])
+    wanted = [basis for name in HARDWARE[:3] for basis in columns[name][1]]
+    wanted += [own ^ other for own, other in zip(*columns["block"], strict=True)]
+    return all(basis in held for basis in wanted)
 
 
 def _histogram(numbers: Iterator[int], operation: Operation, sequel: Sequel) -> Sequence[Value]:
@@ -47,7 +68,31 @@ def _histogram(numbers: Iterator[int], operation: Operation, sequel: Sequel) -> 
     assert isinstance(bins, distributed_type)
     name = scratch(sequel, f"histogram_{next(numbers)}", bins)
     (zero,) = sequel.add("constant", (), [int32], value=0)
-    (zeros,) = sequel.add("splat", (zero,), [bins])
+    (zeros,) = sequel.add("splat", (zero,), [whole_type(bins)])
     sequel.add("scratch_write", (zeros,), (), allocation=name)
-    sequel.add("scratch_count", operation.operands, (), allocation=name)
+    counted = [in_every_cta(sequel, operand) for operand in operation.operands]
+    sequel.add("scratch_count", counted, (), allocation=name)
     return sequel.add("scratch_read", (), [bins], allocation=name)
+
+
+def whole_type(kind: distributed_type) -> distributed_type:
+    """The type of a tile of which every CTA holds all elements: the same one where that is so already."""
+    linear = kind.linear
+    inside = [basis for name in ("register", "lane", "warp") for basis in linear.flat_bases(name)]
+    others = f2.independent(linear.flat_bases("block"), inside)
+    if not any(linear.flat_bases("block")):
+        return kind
+    bases = {
+        "register": (*linear.flat_bases("register"), *others),
+        "lane": linear.flat_bases("lane"),
+        "warp": linear.flat_bases("warp"),
+        "block": (0,) * linear.bits("block"),
+    }
+    layout = DistributedLinearLayout.from_linear(LinearLayout.from_flat_bases(bases, linear.shape))
+    return distributed_type(kind.element_ty, kind.shape, layout)
+
+
+def in_every_cta(sequel: Sequel, value: Value) -> Value:
+    """A tile of which every CTA holds all elements."""
+    assert isinstance(value.type, distributed_type)
+    return sequel.convert(value, whole_type(value.type))

@@ -25,12 +25,28 @@ from glueball.layouts import (
 from glueball.location import SourceLocation
 from glueball.targets import Target
 from glueball.tile.ir import Operation, Region, TileFunction, Value
+from glueball.tile.partitions import walk_with_warps
 from glueball.tile.passes.contiguity import Runs, runs_of
 from glueball.tile.types import distributed_type, pointer_type
 
 WIDEST_BYTES = 16
 MEMORY = frozenset({"load", "store"})
-KEEPS_OPERANDS_APART = frozenset({"convert_layout", "histogram", "view_store", "if", "for", "while", "yield"})
+KEEPS_OPERANDS_APART = frozenset(
+    {
+        "breakpoint",
+        "convert_layout",
+        "dot_fma",
+        "histogram",
+        "mma_v2",
+        "view_store",
+        "warpgroup_mma",
+        "warpgroup_wait",
+        "if",
+        "for",
+        "while",
+        "yield",
+    }
+)
 """Operations that say nothing of the layouts of their operands; control flow ties them elsewhere."""
 
 Rule = Callable[[DistributedLayout], DistributedLayout | None]
@@ -87,13 +103,19 @@ def _seeds(function: TileFunction) -> Iterator[tuple[Value, DistributedLayout, S
     """Tiles of which something says what their layout is: those of memory accesses in a CoalescedLayout, and all known
     ones, which pass theirs on."""
     runs: dict[Value, Runs] | None = None
-    for operation in function.body.walk():
+    for operation, warps in walk_with_warps(function):
         if operation.opcode in MEMORY and isinstance(operation.operands[0].type, distributed_type):
             pointer = operation.operands[0]
             assert isinstance(pointer.type, distributed_type)
             if isinstance(pointer.type.layout, CoalescedLayout):
+                if function.num_ctas > 1:
+                    raise CompilationError(
+                        "a CoalescedLayout does not say which CTA of a cluster holds what: give the tile a layout with "
+                        "a cga_layout",
+                        operation.location,
+                    )
                 runs = runs_of(function) if runs is None else runs
-                layout = coalesced(pointer.type, runs.get(pointer), function.num_warps, function.lanes)
+                layout = coalesced(pointer.type, runs.get(pointer), warps, function.lanes)
                 yield pointer, layout, operation.location
     for value, location in _all_values(function):
         if isinstance(value.type, distributed_type) and value.type.is_placed:

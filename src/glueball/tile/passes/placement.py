@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from glueball.errors import OutOfResources
 from glueball.targets import Target
 from glueball.tile.buffers import Places, views_of
+from glueball.tile.cluster_accesses import reads_other_ctas, views_elsewhere
 from glueball.tile.ir import Operation, Region, TileFunction, Value
+
+SMALL_BYTES = 1024
 
 
 @dataclass(slots=True)
@@ -26,9 +29,32 @@ def lifetimes(function: TileFunction) -> list[Lifetime]:
     One made outside a loop and used inside lives through the whole loop, as does one that a loop passes on to its next
     turn.
     """
-    walk = _Walk(views_of(function))
+    views = views_of(function)
+    walk = _Walk(views)
     walk.visit(function.body, ())
+    for name in _of_other_ctas(function, views):
+        walk.spans[name].first, walk.spans[name].last = 0, walk.clock
     return list(walk.spans.values())
+
+
+def _of_other_ctas(function: TileFunction, views: Mapping[Value, Places]) -> Iterator[str]:
+    """Allocations that live from start to end, since other CTAs use them without waiting for this one to make them.
+
+    Small ones that they read live as long too: with memory of their own they need not be waited for twice.
+    """
+    if function.num_ctas == 1:
+        return
+    sizes = {
+        each.attributes["name"]: each.attributes["bytes"]
+        for each in function.body.walk()
+        if each.opcode == "allocate_shared"
+    }
+    for operation in function.body.walk():
+        for view in views_elsewhere(operation, function.num_ctas):
+            yield from (place.allocation for place in views[view])
+        scratch: str = operation.attributes.get("allocation", "")
+        if scratch in sizes and sizes[scratch] <= SMALL_BYTES and reads_other_ctas(operation):
+            yield scratch
 
 
 @dataclass(slots=True)
@@ -59,6 +85,8 @@ class _Walk:
                     loop.used.append(name)
             if operation.opcode in ("for", "while"):
                 self._visit_loop(operation, loops)
+            elif operation.opcode == "warp_specialize":
+                self._visit_partitions(operation, loops)
             else:
                 for inner in operation.regions:
                     self.visit(inner, loops)
@@ -71,6 +99,17 @@ class _Walk:
                 loop.used += [place.allocation for place in self.views.get(value, ())]
         for name in loop.used:
             self.spans[name].first = min(self.spans[name].first, loop.start)
+            self.spans[name].last = self.clock
+
+    def _visit_partitions(self, operation: Operation, loops: tuple[_Loop, ...]) -> None:
+        """Regions run side by side: what one of them uses lives as long as all of them."""
+        whole = _Loop(self.clock)
+        before = set(self.spans)
+        for inner in operation.regions:
+            self.visit(inner, (*loops, whole))
+        self.clock += 1
+        for name in (*whole.used, *(set(self.spans) - before)):
+            self.spans[name].first = min(self.spans[name].first, whole.start)
             self.spans[name].last = self.clock
 
     def _used(self, operation: Operation) -> list[str]:

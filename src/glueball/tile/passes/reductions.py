@@ -66,7 +66,7 @@ def _reduce(operation: Operation, sequel: Sequel) -> Sequence[Value]:
     linear = separated(_source(operation).linear, axis)
     values = _moved(sequel, operation.operands, linear)
     spread = axis_spread(linear, axis)
-    if spread.warps:
+    while spread.warps or spread.blocks:
         partials = warp_partials(spread)
         plan = plan_warp_reduction(spread, partials, broadcast=False)
         types: list[TileType] = [in_map(value, partials) for value in values]

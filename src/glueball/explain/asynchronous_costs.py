@@ -1,0 +1,170 @@
+"""Rows of asynchronous work: bulk copies, what threads do to views of shared memory, and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from glueball.explain.access_costs import Executed, geometry_of
+from glueball.explain.bulk_costs import bulk_traffic
+from glueball.explain.measure import Measure, executions_of, measured
+from glueball.explain.pointers import Buffers, Visit
+from glueball.explain.report import BulkCost, SharedTraffic, Traffic, ViewCost, WaitCost
+from glueball.explain.shared_costs import SharedAccess, copied_access, view_access
+from glueball.targets import Target
+from glueball.tensor_map import TensorMap
+from glueball.tile.bulk_boxes import boxes_of
+from glueball.tile.ir import Operation
+from glueball.tile.types import distributed_type, shared_memory_descriptor_type, tensor_descriptor_type
+
+BULK_COPIES = ("bulk_load", "bulk_store")
+BY_INDEX = ("view_gather", "view_scatter", "view_atomic")
+VIEW_ACCESSES = ("view_load", "view_store", *BY_INDEX)
+READS = ("view_load", "view_gather", "view_atomic")
+WAITS = ("mbarrier_wait", "async_copy_wait", "bulk_wait", "proxy_fence")
+
+UNKNOWN_PLACE_NOTE = "where the blocks lie, or how often they are copied, is not known, so sectors are not counted"
+BY_INDEX_NOTE = "bank conflicts depend on the indices, so wavefronts are not counted"
+ELSEWHERE_NOTE = "bank conflicts depend on more than the layouts here, so wavefronts are not counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What rows are made from beside visits.
+
+    `ctas` are those of a program, `warps` those of a CTA that execute each operation, `labels` what allocations are
+    called; `by_turns` says that loops are walked turn by turn.
+    """
+
+    target: Target
+    tensor_maps: Mapping[str, TensorMap]
+    labels: Mapping[str, str]
+    ctas: int
+    warps: Mapping[Operation, int]
+    by_turns: bool
+
+    def where(self, operation: Operation) -> Executed:
+        """Where an operation is executed."""
+        return Executed(self.ctas, self.warps[operation], self.target.lanes, self.by_turns)
+
+
+def bulk_measure(visits: Sequence[Visit], scene: Scene) -> Measure[Traffic]:
+    """The row of a bulk copy, and how its sectors are counted."""
+    operation = visits[0].operation
+    descriptor, kind = operation.operands[0], operation.operands[0].type
+    assert isinstance(kind, tensor_descriptor_type)
+    tensor = scene.tensor_maps.get(descriptor.name)
+
+    def count(visit: Visit, programs: int) -> Traffic | None:
+        executions, places = visit.executions(programs), visit.numbers(_places(visit.operation, kind))
+        taps = visit.numbers(_taps(visit.operation, kind))
+        if executions is None or places is None or taps is None or tensor is None or visit.loops:
+            return None
+        if visit.operation.attributes.get("predicated"):
+            held = visit.numbers(slice(-1, None))
+            if held is None:
+                return None
+            executions = executions * (held[0] != 0)
+        store, once = operation.opcode == "bulk_store", bool(operation.attributes.get("multicast"))
+        return bulk_traffic(kind, tensor, places, taps, executions, store=store, once=once)
+
+    row = BulkCost(
+        kind=operation.opcode,
+        location=operation.location,
+        argument=descriptor.name if descriptor.operation is None else None,
+        element=str(kind.element_ty),
+        block=kind.block_shape,
+        box=boxes_of(kind).shape,
+        swizzle=kind.layout.swizzle_byte_width,
+        bytes=kind.nbytes_per_cta,
+        reduction=operation.attributes.get("reduction"),
+        program=None,
+        grid=None,
+    )
+    measure = Measure(row, Traffic(), count)
+    if measure.total(visits, 1) is None:
+        row = replace(row, notes=(UNKNOWN_PLACE_NOTE,))
+    return measured(replace(measure, row=row), visits)
+
+
+def _places(operation: Operation, kind: tensor_descriptor_type) -> slice:
+    """Which operands are coordinates."""
+    first = 3 if operation.opcode == "bulk_load" else 2
+    return slice(first, first + kind.rank)
+
+
+def _taps(operation: Operation, kind: tensor_descriptor_type) -> slice:
+    """Which operands are the offsets of an im2col load."""
+    first = 3 + kind.rank
+    return slice(first, first + operation.attributes.get("offsets", 0))
+
+
+def view_measure(visits: Sequence[Visit], scene: Scene) -> Measure[SharedTraffic]:
+    """The row of a load or store of a view, or of the shared side of a copy."""
+    visit = visits[0]
+    operation = visit.operation
+    kind = operation.operands[0].type
+    assert isinstance(kind, shared_memory_descriptor_type)
+    tile = operation.result.type if operation.opcode in READS else operation.operands[1].type
+    assert isinstance(tile, distributed_type)
+    access = _access(visit, tile, kind, scene)
+    once = None if access is None else access.once
+
+    def count(visit: Visit, programs: int) -> SharedTraffic | None:
+        executions = visit.executions(programs)
+        return None if executions is None or once is None else once.times(int(executions.sum()) * scene.ctas)
+
+    view = visit.operands[0]
+    row = ViewCost(
+        kind=operation.opcode,
+        location=operation.location,
+        allocation=scene.labels[view.allocation] if isinstance(view, Buffers) else None,
+        element=str(kind.element_ty),
+        shape=tile.shape,
+        layout=tile.layout,
+        shared=kind.layout,
+        vector_bytes=0 if access is None else access.bytes,
+        matrices=0 if access is None else access.matrices,
+        once=once,
+        program=None,
+        grid=None,
+        notes=() if access is not None else (BY_INDEX_NOTE if operation.opcode in BY_INDEX else ELSEWHERE_NOTE,),
+    )
+    return measured(Measure(row, SharedTraffic(), count), visits)
+
+
+def _access(
+    visit: Visit, tile: distributed_type, kind: shared_memory_descriptor_type, scene: Scene
+) -> SharedAccess | None:
+    operation = visit.operation
+    if operation.opcode in BY_INDEX:
+        return None
+    if operation.opcode != "async_copy":
+        return view_access(tile.linear, kind, scene.target, store=operation.opcode == "view_store")
+    geometry = geometry_of(visit, operation.operands[1], scene.where(operation))
+    once = copied_access(tile.linear, kind, geometry.vector, scene.target)
+    return None if once is None else SharedAccess(geometry.vector * kind.element_ty.itemsize, 0, once)
+
+
+def wait_measure(visits: Sequence[Visit]) -> Measure[Traffic]:
+    """The row of a wait or a fence."""
+    operation = visits[0].operation
+    attributes = operation.attributes
+    match operation.opcode:
+        case "mbarrier_wait":
+            what = "wait for an mbarrier"
+        case "async_copy_wait":
+            what = f"wait for copies{_but(attributes['pending'], 'group')}"
+        case "bulk_wait":
+            done = "to have read" if attributes["read_only"] else "to be done"
+            what = f"wait for bulk stores {done}{_but(attributes['pending'], 'store')}"
+        case _:
+            what = "proxy fence"
+    return Measure(WaitCost(operation.location, what, executions_of(visits)))
+
+
+def _but(pending: int, what: str) -> str:
+    """What a wait leaves under way."""
+    if pending == 0:
+        return ""
+    return f", but for the latest {what}" if pending == 1 else f", but for the latest {pending} {what}s"

@@ -1,0 +1,1 @@
+"""The parts of `glueball.kernels.gemm`: kernels, plans and launches."""

@@ -1,0 +1,195 @@
+"""How a product is computed: which kernel, what tile, how many splits. Chosen by predicted time.
+
+The numbers of the model are an H200's. What they decide between differs by tens of percent, so that they need be no
+better than that; shapes that were measured are in the table of `tuned.py`, and tuning adds to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from glueball.kernels.matrix_products.forms import Plan
+from glueball.kernels.matrix_products.problems import ITEM_BYTES, Problem
+from glueball.kernels.matrix_products.tuned import tuned_plans
+from glueball.runtime.host_functions import cdiv, next_power_of_2
+from glueball.targets import Target
+
+CYCLE = 1 / 1.5e9
+"""Seconds; the clock under load."""
+MEMORY_RATE = 3.9e12
+"""Bytes a second that global memory gives."""
+SHARED_RATE = 60
+"""Bytes a cycle that a multiprocessor gets of the second-level cache by bulk copies."""
+PLAIN_RATE = 24
+"""The same by plain loads of 16 bytes."""
+GROUP_PRODUCTS = 2048
+"""16-bit multiply-adds a cycle of a multiprocessor by warp groups, twice as many of 8 bits."""
+WARP_PRODUCTS = 500
+"""The same by warps, through registers and shared memory, step after step."""
+LAUNCH = 3.0e-6
+"""From one kernel to the next."""
+PROLOGUE = 2500
+"""Cycles before a persistent program's first product."""
+EPILOGUE = 1200
+"""Cycles of a tile that its next tile's copies do not hide."""
+MEETING = 2500
+"""Cycles that the splits of a tile take to meet, beside the bytes."""
+STEP_LATENCY = 1100
+"""Cycles of a step along K of a program that loads for itself."""
+RESIDENT = 3
+"""Such programs that a multiprocessor holds."""
+SHARED_BYTES = (115200, 231424)
+"""Shared memory of a program with one group, of which a multiprocessor holds two, and with two; less mbarriers."""
+VECTOR_TILE = 8192
+"""Elements of `b` that a program of one row takes at a time."""
+LONGEST_LINE = 2048
+MOST_STAGES = 8
+MOST_SPLITS = 32
+
+
+@functools.lru_cache(maxsize=4096)
+def plan_for(problem: Problem, target: Target, multiprocessors: int) -> Plan:
+    """The plan of the table, or the one of the least predicted time."""
+    tuned = tuned_plans().get(table_key(problem, target))
+    if tuned is not None and is_possible(tuned, problem, target):
+        return tuned
+    return min(candidates(problem, target, multiprocessors), key=lambda plan: predicted(problem, plan, multiprocessors))
+
+
+def table_key(problem: Problem, target: Target) -> str:
+    """What measured plans are kept by: target, type of element and result, shape, and the operands' orders."""
+    orders = "".join("t" if matrix.turned else "n" for matrix in (problem.a, problem.b))
+    extents = "x".join(map(str, (problem.batches, problem.rows, problem.columns, problem.inner)))
+    return f"{target.name} {problem.a.dtype} {problem.c.dtype} {orders} {extents}"
+
+
+def is_possible(plan: Plan, problem: Problem, target: Target) -> bool:
+    """Whether a plan fits the target and the problem."""
+    if plan.kind == "vector":
+        return problem.rows == 1
+    if plan.kind == "direct":
+        return target.supports("nvidia")
+    return target.supports("warpgroup_mma") and problem.inner > 0
+
+
+def candidates(problem: Problem, target: Target, multiprocessors: int) -> Iterator[Plan]:
+    """Plans worth a thought."""
+    if problem.rows == 1:
+        yield vector_plan(problem, multiprocessors)
+        return
+    yield from direct_plans(problem, multiprocessors)
+    if is_possible(Plan("specialized", (128, 128, 64)), problem, target):
+        yield from specialized_plans(problem, multiprocessors)
+
+
+def vector_plan(problem: Problem, multiprocessors: int) -> Plan:
+    """The plan for a product of one row: a thread has 64 elements in flight, and 4 programs fill a multiprocessor."""
+    block_n = min(32 if problem.b.turned else 256, next_power_of_2(problem.columns))
+    block_k = min(VECTOR_TILE // block_n, max(32, next_power_of_2(problem.inner)), LONGEST_LINE)
+    tiles = problem.batches * cdiv(problem.columns, block_n)
+    steps = cdiv(problem.inner, block_k)
+    splits = max(1, min(4 * multiprocessors // max(tiles, 1), steps // 4, MOST_SPLITS))
+    return Plan("vector", (1, block_n, block_k), splits=splits)
+
+
+def direct_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
+    """Tiles of 16 to 64 rows, with as many splits as leave no multiprocessor idle."""
+    heights = [16] if problem.rows <= 16 else [32] if problem.rows <= 32 else [64]
+    for height in heights:
+        for width in (32, 64) if problem.columns > 32 else (32,):
+            tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
+            steps = max(1, cdiv(problem.inner, 64))
+            for splits in {1, *_splits(tiles, steps, RESIDENT * multiprocessors)}:
+                yield Plan("direct", (height, width, 64), splits=splits)
+
+
+def specialized_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
+    """Tiles for one or two groups, with the stages that fit."""
+    step = 128 if problem.narrow else 64
+    for height, width, parts in ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1)):
+        if (height > 64 and problem.rows <= height // 2) or (width > 64 and problem.columns <= width // 2):
+            continue
+        tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
+        steps = cdiv(problem.inner, step)
+        for splits in {1, *_splits(tiles, steps, multiprocessors * (2 if parts == 1 else 1))}:
+            chunks = chunks_for(problem, width, steps * step)
+            plan = Plan("specialized", (height, width, step), splits=splits, parts=parts, chunks=chunks)
+            yield replace(plan, stages=stages_for(problem, plan))
+
+
+def _splits(tiles: int, steps: int, programs: int) -> set[int]:
+    """Numbers of splits that fill the machine about once or twice, none of them without a step."""
+    if tiles >= programs:
+        return set()
+    most = min(steps, MOST_SPLITS)
+    return {splits for splits in (programs // tiles, cdiv(programs, tiles)) if 1 < splits <= most} | (
+        {most} if 1 < most < programs // max(tiles, 1) else set()
+    )
+
+
+def chunks_for(problem: Problem, width: int, inner: int) -> int:
+    """Pieces in which a group stores its tile: few where the store is often, many where stages matter more."""
+    chunks = 1 if inner <= 4096 else 2
+    if problem.activation or problem.bias_axis >= 0 or problem.row_scale or problem.column_scale:
+        chunks = 4
+    chunks *= ITEM_BYTES[problem.c.dtype] // 2
+    return max(1, min(chunks, 4, width // 32))
+
+
+def stages_for(problem: Problem, plan: Plan) -> int:
+    """Stages that fit beside the pieces of the result."""
+    height, width, step = plan.block
+    staging = height * width // plan.chunks * ITEM_BYTES[problem.c.dtype]
+    stage = (height + width) * step * problem.a.itemsize
+    return max(2, min(MOST_STAGES, (SHARED_BYTES[plan.parts - 1] - staging) // stage))
+
+
+def predicted(problem: Problem, plan: Plan, multiprocessors: int) -> float:
+    """Seconds that a plan takes, about."""
+    traffic = sum(matrix.elements * matrix.itemsize for matrix in (problem.a, problem.b, problem.c))
+    floor = traffic / MEMORY_RATE
+    copied = [matrix for matrix, flag in zip((problem.a, problem.b), problem.copied, strict=True) if flag]
+    first = sum(LAUNCH + 2.5 * matrix.elements * matrix.itemsize / MEMORY_RATE for matrix in copied)
+    if plan.kind != "specialized":
+        first = 0.0
+    cycles = _specialized_cycles if plan.kind == "specialized" else _direct_cycles
+    return first + LAUNCH + max(floor, cycles(problem, plan, multiprocessors) * CYCLE)
+
+
+def _items(problem: Problem, plan: Plan) -> tuple[int, int]:
+    """Pieces of work, and steps along K of each."""
+    height, width, step = plan.block
+    tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
+    return tiles * plan.splits, cdiv(max(1, cdiv(problem.inner, step)), plan.splits)
+
+
+def _specialized_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
+    (height, width, step), (items, steps) = plan.block, _items(problem, plan)
+    rate = GROUP_PRODUCTS * (2 if problem.narrow else 1)
+    products = height * max(width, 64) * step / rate
+    copied = (height + width) * step * problem.a.itemsize / SHARED_RATE
+    resident = min(residents(plan), math.ceil(items / multiprocessors))
+    item = steps * resident * max(products, copied) + EPILOGUE
+    if plan.splits > 1:
+        item += MEETING + 2 * height * width * 4 / PLAIN_RATE
+    return PROLOGUE + math.ceil(items / (residents(plan) * multiprocessors)) * item
+
+
+def residents(plan: Plan) -> int:
+    """Persistent programs that a multiprocessor holds."""
+    return 2 if plan.parts == 1 else 1
+
+
+def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
+    (height, width, step), (items, steps) = plan.block, _items(problem, plan)
+    products = height * width * step / WARP_PRODUCTS
+    loaded = (height + width) * step * problem.a.itemsize / PLAIN_RATE
+    loaded *= 1 if problem.a.bulk and problem.b.bulk else 4
+    resident = min(RESIDENT, math.ceil(items / multiprocessors))
+    item = steps * max(STEP_LATENCY, resident * max(products, loaded)) + EPILOGUE
+    if plan.splits > 1:
+        item += MEETING
+    return math.ceil(items / (RESIDENT * multiprocessors)) * item

@@ -1,0 +1,263 @@
+"""The product by warp groups: persistent programs in which one warp copies and one or two groups of four multiply."""
+
+import glueball
+import glueball.language as gl
+from glueball.kernels.matrix_products.tiles import (
+    finished,
+    flat_offsets,
+    gathered,
+    publish,
+    split_range,
+    tile_place,
+)
+from glueball.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_init,
+    warpgroup_mma_wait,
+)
+
+
+@glueball.jit
+def extents(a_desc, b_desc, FORM: gl.constexpr):
+    """Rows, columns and inner extent of the product."""
+    rows = a_desc.shape[2] if FORM.a_turned else a_desc.shape[1]
+    columns = b_desc.shape[1] if FORM.b_turned else b_desc.shape[2]
+    inner = a_desc.shape[1] if FORM.a_turned else a_desc.shape[2]
+    return rows, columns, inner
+
+
+@glueball.jit
+def counts(rows, columns, inner, batches, FORM: gl.constexpr):
+    """Tiles along both dimensions, pieces of work of all batches, steps along K."""
+    tiles_m = gl.cdiv(rows, FORM.block_m)
+    tiles_n = gl.cdiv(columns, FORM.block_n)
+    return tiles_m, tiles_n, batches * tiles_m * tiles_n * FORM.splits, gl.cdiv(inner, FORM.block_k)
+
+
+@glueball.jit
+def produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, start, stage, phase, FORM: gl.constexpr):
+    """The copying warp's share of a product, from piece of work `start` on; the stage and phase that follow.
+
+    It goes on from tile to tile, so that the first stages of the next tile are on their way while this one is stored.
+    """
+    rows, columns, inner = extents(a_desc, b_desc, FORM)
+    tiles_m, tiles_n, items, steps = counts(rows, columns, inner, batches, FORM)
+    for item in range(start, items, gl.num_programs(0)):
+        batch, m, n = tile_place(item // FORM.splits, tiles_m, tiles_n, FORM.group)
+        first, count = split_range(steps, item % FORM.splits, FORM.splits)
+        row = m * FORM.block_m
+        column = n * FORM.block_n
+        for k in range(first, first + count):
+            mbarrier.wait(empty.index(stage), phase)
+            loaded = full.index(stage)
+            mbarrier.expect(loaded, a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
+            depth = k * FORM.block_k
+            if FORM.a_turned:
+                tma.async_load(a_desc, [batch * FORM.a_batched, depth, row], loaded, a_ring.index(stage))
+            else:
+                tma.async_load(a_desc, [batch * FORM.a_batched, row, depth], loaded, a_ring.index(stage))
+            if FORM.b_turned:
+                tma.async_load(b_desc, [batch * FORM.b_batched, column, depth], loaded, b_ring.index(stage))
+            else:
+                tma.async_load(b_desc, [batch * FORM.b_batched, depth, column], loaded, b_ring.index(stage))
+            stage += 1
+            if stage == FORM.stages:
+                stage = 0
+                phase = phase ^ 1
+    return stage, phase
+
+
+@glueball.jit
+def produce(a_desc, b_desc, a_ring, b_ring, full, empty, batches, FORM: gl.constexpr):
+    """The copying warp: fills the ring's stages in order, each once the multiplying groups have emptied it."""
+    stage = 0
+    phase = 1
+    produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, gl.program_id(0), stage, phase, FORM)
+
+
+@glueball.jit
+def operands(a_stage, b_stage, PART: gl.constexpr, FORM: gl.constexpr):
+    """The rows of `a` that a group multiplies, and all of `b`, as M x K and K x N views of a stage."""
+    height: gl.constexpr = FORM.block_m // FORM.parts
+    if FORM.a_turned:
+        a = a_stage.reshape([FORM.block_k, FORM.block_m]).permute([1, 0])
+    else:
+        a = a_stage.reshape([FORM.block_m, FORM.block_k])
+    if FORM.b_turned:
+        b = b_stage.reshape([FORM.block_n, FORM.block_k]).permute([1, 0])
+    else:
+        b = b_stage.reshape([FORM.block_k, FORM.block_n])
+    return a.slice(PART * height, height, 0), b
+
+
+@glueball.jit
+def halves(x):
+    """The left and the right half of a tile, each in the same registers as before."""
+    return x.reshape([x.shape[0], 2, x.shape[1] // 2]).permute([0, 2, 1]).split()
+
+
+@glueball.jit
+def pieces_of(x, CHUNKS: gl.constexpr):
+    """A tile cut into 1, 2 or 4 pieces along its columns."""
+    if CHUNKS == 1:
+        return (x,)
+    elif CHUNKS == 2:
+        return halves(x)
+    else:
+        left, right = halves(x)
+        return halves(left) + halves(right)
+
+
+@glueball.jit
+def store_piece(x, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, FORM: gl.constexpr):
+    """Brings a piece of a tile to global memory through shared memory.
+
+    By a bulk copy, which runs on while the group goes on; or by the threads, neighbours along a row, for matrices whose
+    rows no bulk copy can write.
+    """
+    height: gl.constexpr = x.shape[0]
+    width: gl.constexpr = x.shape[1]
+    view = staging.reshape([height, width])
+    if FORM.store_layout is None:
+        tma.store_wait(0)
+        view.store(x)
+        fence_async_shared()
+        tma.async_store(c, [batch, row, column], staging)
+    else:
+        view.store(x)
+        value = view.load(FORM.store_layout)
+        at_row = row + gl.arange(0, height, layout=gl.SliceLayout(1, FORM.store_layout))
+        at_column = column + gl.arange(0, width, layout=gl.SliceLayout(0, FORM.store_layout))
+        offset = (batch.to(gl.int64) * c_batch_stride + at_row.to(gl.int64) * c_stride)[:, None] + at_column[None, :]
+        gl.store(c + offset, value, mask=(at_row[:, None] < rows) & (at_column[None, :] < columns))
+
+
+@glueball.jit
+def store_tile(
+    x, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale, column_scale, bias,
+    FORM: gl.constexpr,
+):  # fmt: skip
+    """Finishes the sums of a group and stores them, a piece of the columns at a time."""
+    width: gl.constexpr = FORM.block_n // FORM.chunks
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, width, 16])
+    pieces = pieces_of(x, FORM.chunks)
+    for i in gl.static_range(FORM.chunks):
+        piece = gl.convert_layout(pieces[i], layout, assert_trivial=True)
+        at = column + i * width
+        piece = finished(piece, row, at, rows, columns, row_scale, column_scale, bias, layout, FORM)
+        store_piece(piece.to(FORM.c_type), c, staging, batch, row, at, rows, columns, c_batch_stride, c_stride, FORM)
+
+
+@glueball.jit
+def consume_tiles(
+    rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale,
+    column_scale, bias, partials, counters, start, stage, phase, PART: gl.constexpr, FORM: gl.constexpr,
+):  # fmt: skip
+    """A multiplying group's share of a product, from piece of work `start` on; the stage and phase that follow.
+
+    One step's multiplications stay under way while those of the step before are waited for, whose stage then goes back
+    to the copying warp.
+    """
+    height: gl.constexpr = FORM.block_m // FORM.parts
+    layout: gl.constexpr = gl.NVMMADistributedLayout(
+        [3, 0], [4, 1], [16, FORM.block_n, 256 // a_ring.dtype.primitive_bitwidth]
+    )
+    tiles_m, tiles_n, items, steps = counts(rows, columns, inner, batches, FORM)
+    for item in range(start, items, gl.num_programs(0)):
+        tile = item // FORM.splits
+        split = item % FORM.splits
+        batch, m, n = tile_place(tile, tiles_m, tiles_n, FORM.group)
+        _, count = split_range(steps, split, FORM.splits)
+        acc = warpgroup_mma_init(gl.zeros([height, FORM.block_n], gl.float32, layout))
+        last = stage
+        for k in range(count):
+            mbarrier.wait(full.index(stage), phase)
+            a, b = operands(a_ring.index(stage), b_ring.index(stage), PART, FORM)
+            acc = warpgroup_mma(a, b, acc, use_acc=k > 0, is_async=True)
+            acc = warpgroup_mma_init(warpgroup_mma_wait(1, deps=(acc,)))
+            mbarrier.arrive(empty.index(last), count=1, pred=k > 0)
+            last = stage
+            stage += 1
+            if stage == FORM.stages:
+                stage = 0
+                phase = phase ^ 1
+        result = warpgroup_mma_wait(0, deps=(acc,))
+        mbarrier.arrive(empty.index(last), count=1)
+        row = m * FORM.block_m + PART * height
+        column = n * FORM.block_n
+        if FORM.splits == 1:
+            store_tile(
+                result, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale,
+                column_scale, bias, FORM,
+            )  # fmt: skip
+        else:
+            slot = tile * FORM.parts + PART
+            offsets = flat_offsets(height, FORM.block_n, layout)
+            if publish(result, partials, counters, slot, split, offsets, FORM.splits):
+                total = gathered(result, partials, slot, offsets, FORM.splits)
+                store_tile(
+                    total, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale,
+                    column_scale, bias, FORM,
+                )  # fmt: skip
+    if FORM.store_layout is None:
+        tma.store_wait(0)
+    return stage, phase
+
+
+@glueball.jit
+def consume(
+    a_desc, b_desc, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale, column_scale,
+    bias, partials, counters, PART: gl.constexpr, FORM: gl.constexpr,
+):  # fmt: skip
+    """A multiplying group: its share of the rows of every tile that the program works on."""
+    rows, columns, inner = extents(a_desc, b_desc, FORM)
+    stage = 0
+    phase = 0
+    consume_tiles(
+        rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale,
+        column_scale, bias, partials, counters, gl.program_id(0), stage, phase, PART, FORM,
+    )  # fmt: skip
+
+
+@glueball.jit
+def multiply_specialized(
+    a_desc, b_desc, c, batches, c_batch_stride, c_stride, row_scale, column_scale, bias, partials, counters,
+    FORM: gl.constexpr,
+):  # fmt: skip
+    """`c = finish(a @ b)`, batch by batch, tile by tile.
+
+    `a_desc` describes [batch, M, K], or [batch, K, M] where turned; `b_desc` [batch, K, N], or [batch, N, K] where
+    turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer, with its strides. With several
+    splits the programs of a tile meet in `partials`, float32, as large as all tiles of all splits, and `counters`,
+    int32 zeros, one for each group of each tile.
+    """
+    a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages] + a_desc.block_shape, a_desc.layout)
+    b_ring = gl.allocate_shared_memory(b_desc.dtype, [FORM.stages] + b_desc.block_shape, b_desc.layout)
+    piece: gl.constexpr = (1, FORM.block_m // FORM.parts, FORM.block_n // FORM.chunks)
+    staging = gl.allocate_shared_memory(FORM.c_type, piece, FORM.c_layout)
+    full = mbarrier.allocate_mbarrier(batch=FORM.stages)
+    empty = mbarrier.allocate_mbarrier(batch=FORM.stages)
+    for i in gl.static_range(FORM.stages):
+        mbarrier.init(full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=FORM.parts)
+    before = (a_desc, b_desc, c, a_ring, b_ring)
+    after = (full, empty, batches, c_batch_stride, c_stride, row_scale, column_scale, bias, partials, counters)
+    copying = (a_desc, b_desc, a_ring, b_ring, full, empty, batches)
+    if FORM.parts == 1:
+        gl.warp_specialize(
+            [(consume, before + (staging,) + after + (0, FORM)), (produce, copying + (FORM,))], [1]
+        )  # fmt: skip
+    else:
+        other_staging = gl.allocate_shared_memory(FORM.c_type, piece, FORM.c_layout)
+        gl.warp_specialize(
+            [
+                (consume, before + (staging,) + after + (0, FORM)),
+                (consume, before + (other_staging,) + after + (1, FORM)),
+                (produce, copying + (FORM,)),
+            ],
+            [4, 1],
+            [232, 40],
+        )

@@ -1,0 +1,10 @@
+"""Barriers in shared memory that count arrivals and bytes, phase by phase (PTX ISA, `mbarrier`)."""
+
+from __future__ import annotations
+
+from glueball.language.nvidia.barriers import MBarrierLayout, allocate_mbarrier, arrive, expect, init, invalidate, wait
+from glueball.language.nvidia.names import missing
+
+__all__ = ["MBarrierLayout", "allocate_mbarrier", "arrive", "expect", "init", "invalidate", "wait"]
+
+__getattr__ = missing(__name__, __all__)

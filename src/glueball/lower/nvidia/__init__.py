@@ -1,0 +1,1 @@
+"""Lowering of what only NVIDIA GPUs have; importing a module registers its rules."""

@@ -1,0 +1,313 @@
+"""Bulk copies in flight: boxes on their way between the tensors of a launch and the shared memory of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glueball.errors import (
+    OutOfBoundsError,
+    OverwriteInFlightError,
+    PendingAtExitError,
+    ReadBeforeWaitError,
+    ReadOnlyWriteError,
+    UninitializedReadError,
+    WaitCountError,
+)
+from glueball.location import SourceLocation
+from glueball.numerics import BFLOAT16, maximum_number, minimum_number
+from glueball.sim.clocks import TIME_SHIFT
+from glueball.sim.masks import Array, Booleans, Mask
+from glueball.sim.shadow import INSTRUCTION_BITS
+from glueball.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from glueball.sim.group import BlockGroup
+    from glueball.sim.machine import Machine
+    from glueball.sim.mbarriers import Word
+    from glueball.sim.remote import Parcel
+
+VALUES = {"bfloat16": BFLOAT16, "tfloat32": np.dtype(np.float32)}
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+FLOAT_REDUCTIONS: dict[str, Callable[..., Any]] = {"add": np.add, "min": minimum_number, "max": maximum_number}
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """What a lane's message copies in some blocks: from or to `places` of the arena of each of `ctas`.
+
+    `coordinates` are `[cta, dimension]`, outermost first, `taps` `[cta, spatial dimension]`.
+    """
+
+    machine: Machine
+    instruction: int
+    tensor_map: TensorMap
+    ctas: Array
+    places: Array
+    coordinates: Array
+    taps: Array | None
+
+    @property
+    def group(self) -> BlockGroup:
+        """The blocks it belongs to."""
+        return self.machine.group
+
+    @property
+    def location(self) -> SourceLocation:
+        """Where it was started."""
+        return self.machine.instructions[self.instruction].location
+
+    def addresses(self) -> tuple[Array, Booleans]:
+        """Global addresses of its elements, and which are in bounds: `[cta, element]`."""
+        offsets, inside = self.tensor_map.elements(self.coordinates, self.taps, store=isinstance(self, Store))
+        return self.tensor_map.base + offsets * self.tensor_map.item_bytes, inside
+
+    def meets(self, starts: Array, width: int) -> bool:
+        """Whether accesses of a width at real addresses touch its tensor elements."""
+        addresses, inside = self.addresses()
+        mine = np.sort(self.machine.memory.real(addresses[inside]))
+        size = self.tensor_map.item_bytes
+        if not mine.size or starts.min() >= mine[-1] + size or starts.max() + width <= mine[0]:
+            return False
+        hit = np.searchsorted(mine, starts - size + 1) < np.searchsorted(mine, starts + width)
+        return bool(hit.any())
+
+    def shared_index(self) -> tuple[Array, Array]:
+        """Block and element index in the arena of every element."""
+        addresses = self.tensor_map.shared_addresses(self.places)
+        return self.ctas[:, None], addresses // self.tensor_map.item_bytes
+
+    def value_type(self) -> np.dtype[Any]:
+        """The NumPy type of its elements."""
+        return VALUES.get(self.tensor_map.element) or np.dtype(self.tensor_map.element)
+
+    def arena(self) -> Array:
+        """The group's shared memory as elements."""
+        return self.group.arena.view(f"u{self.tensor_map.item_bytes}")
+
+    def rows(self) -> Array:
+        """The rows of the shadow that stand for its blocks."""
+        return self.group.rows_of(self.ctas)
+
+    def row_mask(self) -> Booleans:
+        """The same as a mask."""
+        mask = np.zeros(self.group.shadow.rows, bool)
+        mask[self.rows()] = True
+        return mask
+
+    def entries(self) -> Array:
+        """The entries of the shadow that it covers, `[row, granule]`."""
+        shadow, rows = self.group.shadow, self.rows()
+        first = rows * shadow.width + self.places[: len(rows)] // shadow.granule
+        return np.asarray(first[:, None] + np.arange(self.tensor_map.box_bytes // shadow.granule))
+
+    def tensor(self) -> tuple[Array, Array, Booleans]:
+        """The storage behind the tensor as elements, its elements' indices in it, and which are in bounds."""
+        region = self.machine.memory.region_at(self.tensor_map.base)
+        size = self.tensor_map.item_bytes
+        first = self.tensor_map.base - region.low
+        count = (region.high - region.low - first) // size
+        elements = region.storage[first : first + count * size].view(f"u{size}")
+        addresses, inside = self.addresses()
+        index = np.where(inside, (addresses - self.tensor_map.base) // size, 0)
+        if index.max() >= count:
+            raise OutOfBoundsError(
+                f"a bulk copy goes beyond the array of `{region.name}`, of whose tensor it is", self.location
+            )
+        return elements, index, inside
+
+
+@dataclass(slots=True, eq=False)
+class Load(Box):
+    """A box on its way to shared memory, where `word` counts its bytes, perhaps that of another CTA."""
+
+    word: Word
+
+    @property
+    def group(self) -> BlockGroup:
+        """The blocks that it goes to."""
+        return self.word.group
+
+    def land(self) -> bool:
+        """The bytes are there, and the mbarrier is told."""
+        self.word.check(self.machine, self.instruction, self.row_mask())
+        elements, index, inside = self.tensor()
+        values = np.where(inside, elements.take(index), elements.dtype.type(self.tensor_map.fill_bits()))
+        values = self.tensor_map.as_loaded(values.view(self.value_type())).view(values.dtype)
+        self.arena()[self.shared_index()] = values
+        rows, clocks = self.rows(), self.group.clocks
+        times = clocks.time[rows, self.word.agent]
+        self.group.shadow.land(self.entries(), self.word.agent, times, self.instruction)
+        self.group.transfers.loads.remove(self)
+        self.word.receive(self.machine, self.instruction, self.row_mask(), self.tensor_map.box_bytes)
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class Store(Box):
+    """A box on its way to a tensor: first its bytes are read, then written or combined with what is there.
+
+    `busy` and `unwritten` tell in which of its blocks the thread has not waited for the one and for the other.
+    """
+
+    warp: int
+    lane: int
+    reduction: str | None
+    values: Array | None = None
+    written: bool = False
+    busy: Booleans = field(init=False)
+    unwritten: Booleans = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.busy = np.ones(len(self.ctas), bool)
+        self.unwritten = np.ones(len(self.ctas), bool)
+
+    def land(self) -> bool:
+        """The next of the two steps is done."""
+        if self.values is None:
+            self.read()
+            return False
+        self.write()
+        return True
+
+    def read(self) -> None:
+        """Takes the bytes out of shared memory."""
+        if self.values is None:
+            self.values = self.arena()[self.shared_index()]
+
+    def write(self) -> None:
+        """Changes the tensor."""
+        self.read()
+        if self.written or self.values is None:
+            return
+        self.written = True
+        elements, index, inside = self.tensor()
+        if not elements.flags.writeable:
+            name = self.machine.memory.region_at(self.tensor_map.base).name
+            raise ReadOnlyWriteError(f"`{name}` is written, but its array is read-only", self.location, argument=name)
+        places, new = index[inside], self.values[inside]
+        if self.reduction is None:
+            elements[places] = new
+            return
+        kind = self.value_type()
+        typed = elements.view(kind)
+        combine = (REDUCTIONS if kind.kind in "iu" else FLOAT_REDUCTIONS)[self.reduction]
+        for number in _turns(places):
+            typed[places[number]] = combine(typed[places[number]], new.view(kind)[number])
+
+    def check_defined(self) -> None:
+        """The bytes that are to be stored must have been written, with defined values."""
+        shadow, entries = self.group.shadow, self.entries()
+        bad = shadow.written.reshape(-1).take(entries) < 0
+        if shadow.poison is not None:
+            bad |= shadow.poison.reshape(-1).take(entries)
+        if not bad.any():
+            return
+        _, inside = self.addresses()
+        bad = np.broadcast_to(np.repeat(bad, shadow.granule, axis=1), (len(self.ctas), self.tensor_map.box_bytes))
+        first = self.tensor_map.shared_addresses(self.places) - self.places[:, None]
+        for byte in range(self.tensor_map.item_bytes):
+            wrong = inside & np.take_along_axis(bad, first + byte, axis=1)
+            if wrong.any():
+                cta, element = np.argwhere(wrong)[0].tolist()
+                place = int(self.places[cta] + first[cta, element]) + byte
+                raise UninitializedReadError(
+                    f"a bulk copy stores arena byte {place}, which holds no defined value ({self.machine.name})",
+                    self.location,
+                )
+
+    def shares(self, threads: Booleans) -> Booleans:
+        """In which of its blocks its thread is among some, broadcastable to `[cta, warp, lane]`."""
+        spread = np.broadcast_to(threads, self.machine.shape)
+        return np.asarray(spread[self.ctas, self.warp, self.lane])
+
+    def missed_wait(self) -> str:
+        """Why a wait did not cover it; nothing if there was none."""
+        missed = self.machine.bulk.groups.missed_wait(self.instruction)
+        return missed[0] if missed else ""
+
+
+class Transfers:
+    """The bulk copies of a group that are in flight: loads that have not landed, stores that nobody has waited for."""
+
+    def __init__(self, group: BlockGroup) -> None:
+        self.group = group
+        self.loads: list[Load | Parcel] = []
+        self.stores: list[Store] = []
+
+    def check_access(self, machine: Machine, address: Array, predicate: Mask, width: int, verb: str) -> None:
+        """An access of threads to global memory must not meet what a bulk copy in flight has yet to do there."""
+        if predicate is not None:
+            shape = np.broadcast_shapes(address.shape, predicate.shape)
+            address = np.broadcast_to(address, shape)[np.broadcast_to(predicate, shape)]
+        self._check(machine.memory.real(address.reshape(-1)), width, verb, machine.location, False)
+
+    def check_box(self, box: Box, verb: str, reduces: bool) -> None:
+        """A bulk copy that starts must not either; those that change the tensor by reductions may meet."""
+        if self.stores or (self.loads and verb == "written"):
+            addresses, inside = box.addresses()
+            if inside.any():
+                real = box.machine.memory.real(addresses[inside])
+                self._check(real, box.tensor_map.item_bytes, verb, box.location, reduces)
+
+    def _check(self, starts: Array, width: int, verb: str, location: SourceLocation, reduces: bool) -> None:
+        for store in self.stores:
+            if not (reduces and store.reduction) and store.meets(starts, width):
+                text = f"global memory is {verb} before the bulk copy to it started at {store.location} was waited for"
+                if missed := store.missed_wait():
+                    raise WaitCountError(f"{text}: {missed}", location, other=store.location)
+                error = ReadBeforeWaitError if verb == "read" else OverwriteInFlightError
+                raise error(text, location, other=store.location)
+        for load in self.loads:
+            if verb != "read" and load.meets(starts, width):
+                text = f"a store overwrites the source of the bulk copy started at {load.location} before the wait"
+                raise OverwriteInFlightError(text, location, other=load.location)
+
+    def finish(self) -> None:
+        """Reports what is in flight when the blocks end; results that only have to be written may be."""
+        for load in self.loads:
+            text = f"{self.group.name} ended before the bulk copy started at {load.location} was there"
+            raise PendingAtExitError(f"{text}: no wait for {load.word.name} covers it", load.location)
+        for store in self.stores:
+            if store.busy.any():
+                missed = store.missed_wait() or "there is no wait for it"
+                text = f"{self.group.name} ended while the bulk copy started at {store.location} may still read it"
+                raise PendingAtExitError(f"{text}: {missed}", store.location)
+        self._check_known()
+
+    def _check_known(self) -> None:
+        """Reports boxes that have landed without anybody waiting for them."""
+        shadow, clocks = self.group.shadow, self.group.clocks
+        if shadow.writers is None:
+            return
+        loaded = shadow.writers >= clocks.partitions
+        floors = clocks.widest_floors()
+        unknown = loaded & (shadow.written >= np.take_along_axis(floors, np.where(loaded, shadow.writers, 0), axis=1))
+        if unknown.any():
+            entry = int(shadow.written.reshape(-1)[int(unknown.argmax())])
+            line = self.group.launch.instructions[entry & INSTRUCTION_BITS].location
+            raise PendingAtExitError(
+                f"{self.group.name} ended without a wait for the mbarrier of the copy started at {line}, in its phase "
+                f"{entry >> TIME_SHIFT}",
+                line,
+            )
+
+
+def _turns(places: Array) -> list[Array]:
+    """Indices of changes, in turns that touch no place twice."""
+    left, turns = np.arange(len(places)), []
+    while left.size:
+        _, first = np.unique(places[left], return_index=True)
+        turns.append(left[first])
+        left = np.delete(left, first)
+    return turns

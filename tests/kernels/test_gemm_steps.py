@@ -1,0 +1,114 @@
+"""The product told in steps: every version is right everywhere, and the machine code is what each is about."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import glueball
+from glueball.codegen import disassembly
+from glueball.kernels import gemm_ladder
+from glueball.kernels.gemm_ladder import STEPS, cost
+from glueball.kernels.matrix_products.forms import Plan
+from glueball.kernels.matrix_products.products import describe, prepare
+from tests.kernels.harness import EXECUTORS, run
+from tests.kernels.machine_code import needs_disassembler
+
+SMALL = {"v0": (32, 32, 16), "v1": (32, 64, 16), "v2": (64, 64, 64), "v3": (64, 64, 64)}
+"""Tiles for tests; the others are as they are, with fewer columns."""
+
+
+def small(step):
+    """A version with a tile that is quick to simulate."""
+    height, width, depth = SMALL.get(step.name, (step.block[0], 64 if step.operands == "descriptors" else 256, 64))
+    return gemm_ladder.Step(**{**fields(step), "block": (height, width, depth)})
+
+
+def fields(step):
+    return {name: getattr(step, name) for name in step.__dataclass_fields__}
+
+
+def integers(shape, seed=0):
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float16)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_every_version(step, executor, monkeypatch):
+    a, b, c = integers((136, 80)), integers((80, 144), 1), np.zeros((136, 144), np.float16)
+    run(executor, monkeypatch, lambda a, b, c: gemm_ladder.launch(small(step), a, b, c, programs=2).run(), a, b, c)
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+
+
+@pytest.mark.parametrize("schedule", ["in_order", "random", "late"])
+@pytest.mark.parametrize("name", ["v3", "v5", "v6", "v7", "v8"])
+def test_schedules(name, schedule, monkeypatch):
+    monkeypatch.setenv("GLUEBALL_SCHEDULE", schedule)
+    (step,) = (step for step in STEPS if step.name == name)
+    test_every_version(step, "sim", monkeypatch)
+
+
+def test_predicted_costs():
+    rates = [cost(step).rate for step in STEPS]
+    assert all(later >= earlier for earlier, later in itertools.pairwise(rates[:4]))
+    assert [cost(step).bound for step in STEPS[6:]] == ["products"] * 3
+    assert cost(STEPS[8]).products == 128 * 256 * 64 / 2048
+
+
+def compiled(launch):
+    """The kernel for the H200, and its instructions."""
+    kernel = glueball.compile_only(launch.kernel, *launch.arguments, **launch.keywords, target="sm_90a")
+    text = [re.sub(r"^@!?U?P\w+ ", "", each.text) for each in disassembly.line_table(kernel.asm["cubin"])]
+    return kernel, text
+
+
+def blank(*shapes, dtype=np.float16):
+    return [np.zeros(shape, dtype) for shape in shapes]
+
+
+LIBRARY = {
+    "large": ((1024, 1024, 1024), Plan("specialized", (128, 256, 64), stages=3)),
+    "large, two pieces": ((1024, 1024, 8192), Plan("specialized", (128, 256, 64), chunks=2)),
+    "splits": ((512, 512, 1024), Plan("specialized", (128, 128, 64), splits=4)),
+    "one group": ((64, 1024, 1024), Plan("specialized", (64, 128, 64), parts=1)),
+}
+
+
+@needs_disassembler
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", LIBRARY)
+def test_the_loop_of_the_library_holds_nothing_but_what_it_must(name):
+    (m, n, k), plan = LIBRARY[name]
+    launch = prepare(*describe(*blank((m, k), (k, n), (m, n))), plan)[-1]
+    kernel, text = compiled(launch)
+    assert kernel.n_spills == 0
+    assert not [line for line in text if line.startswith(("LDL", "STL"))]
+    check_loops(text, plan.parts, plan.block[2] // 16)
+
+
+@needs_disassembler
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_machine_code_of_every_version(step):
+    kernel, text = compiled(gemm_ladder.launch(step, *blank((1024, 1024), (1024, 1024), (1024, 1024))))
+    assert kernel.n_spills == 0
+    expected = {"v0": "FFMA", "v1": "FFMA", "v2": "HMMA", "v3": "LDGSTS"}.get(step.name, "HGMMA")
+    assert [line for line in text if line.startswith(expected)]
+    if step.operands == "descriptors":
+        assert [line for line in text if line.startswith("UTMALDG")]
+        assert not [line for line in text if line.startswith(("LDG.", "STG."))]
+    if step.name == "v8":
+        check_loops(text, 2, 4)
+
+
+def check_loops(text, groups, products):
+    """Each multiplying group has one run of products, and between the first and the last of it no register moves."""
+    places = [index for index, line in enumerate(text) if line.startswith("HGMMA")]
+    assert len(places) == groups * products
+    for group in range(groups):
+        own = places[group * products : (group + 1) * products]
+        between = [line.split()[0] for line in text[own[0] : own[-1]]]
+        assert not [name for name in between if name.startswith(("MOV", "BAR", "WARPGROUP.DEPBAR", "CS2R", "IMAD.MOV"))]
