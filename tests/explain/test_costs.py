@@ -16,6 +16,7 @@ from glueball.kernels.ladder import RUNGS, Rung, tensors
 from glueball.layouts import RegisterPermutation, SharedRoundTrip
 from glueball.targets import TARGETS
 from glueball.thread.memory import access_bytes
+from tests.kernels.cluster_kernels import converted
 
 
 def covered_by_whole_tiles(rung: Rung, lanes: int) -> tuple[int, int]:
@@ -239,3 +240,13 @@ def test_errors_are_those_of_a_launch(
 def test_an_unknown_target_is_an_error() -> None:
     with pytest.raises(glueball.errors.TargetError, match="sm_1"):
         explain(gather_rows, (), {}, target="sm_1")
+
+
+def test_conversions_in_every_cta_of_a_cluster_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+    x, y = np.ones((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    rows = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    columns = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], cga_layout=[[1, 0]])
+    report = check(converted, (1,), (x, y, rows, columns, 64, 64), {"num_warps": 4, "num_ctas": 2}, "sm_90a")
+    (conversion,) = report.conversions
+    assert (conversion.wavefronts_write, conversion.wavefronts_read) == (128, 128)

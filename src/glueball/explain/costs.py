@@ -145,7 +145,7 @@ def _conversion_row(visits: Sequence[Visit], result: TileType) -> ConversionCost
     source = operation.operands[0].type
     assert isinstance(source, distributed_type) and isinstance(result, distributed_type)
     executions = executions_of(visits)
-    warps = source.linear.size("warp")
+    warps = source.linear.size("warp") * source.linear.size("block")
     writing = warps >> plan.write.idle_warps.bit_count() if isinstance(plan, SharedRoundTrip) else warps
 
     def counted(per_warp: int, warps: int) -> int | None:
