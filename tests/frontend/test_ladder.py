@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 
 import numpy as np
 import pytest
@@ -115,16 +115,19 @@ TWO_LAYOUTS = {"source_layout": ROWS, "target_layout": COLUMNS, "XBLOCK": 128, "
 @pytest.mark.parametrize(
     ("kernel", "arguments", "limit"),
     [
-        (ladder.copy_1d, ONE_DIMENSIONAL, 3e-3),
-        (ladder.copy_2d, TWO_DIMENSIONAL | ONE_LAYOUT, 6e-3),
-        (ladder.copy_converting, TWO_DIMENSIONAL | TWO_LAYOUTS, 6e-3),
+        (ladder.copy_1d, ONE_DIMENSIONAL, 1400),
+        (ladder.copy_2d, TWO_DIMENSIONAL | ONE_LAYOUT, 4000),
+        (ladder.copy_converting, TWO_DIMENSIONAL | TWO_LAYOUTS, 7000),
     ],
 )
-def test_building_is_fast(kernel, arguments, limit):
+def test_building_takes_few_calls(kernel, arguments, limit):
     types = {name: type_of(value) for name, value in arguments.items()}
-    best = 1.0
-    for _ in range(20):
-        start = time.perf_counter()
+    build(kernel, types, {}, num_warps=4, target=TARGET, name="kernel")
+    events: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
         build(kernel, types, {}, num_warps=4, target=TARGET, name="kernel")
-        best = min(best, time.perf_counter() - start)
-    assert best < limit
+    finally:
+        sys.setprofile(before)
+    assert events.count("call") < limit

@@ -401,14 +401,12 @@ def run_python(program: str, **environment: str) -> list[str]:
 
 def test_import_defers_everything_heavy() -> None:
     program = """
-import sys, time
-start = time.perf_counter()
+import sys
 import glueball
-seconds = time.perf_counter() - start
 heavy = ("numpy", "llvmlite", "ml_dtypes", "cuda", "platformdirs", "torch")
-print(seconds < 0.1, [name for name in heavy if name in sys.modules])
+print([name for name in heavy if name in sys.modules])
 """
-    assert run_python(program)[0] == "True []"
+    assert run_python(program)[0] == "[]"
 
 
 def test_simulation_needs_no_llvm() -> None:
