@@ -1,10 +1,12 @@
-"""Marker rules: GPU tests are skipped where there is no GPU, torch tests where torch is not installed."""
+"""What holds for every test: its environment and cache, and where GPU and torch tests are skipped."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
 import os
+from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 
@@ -25,6 +27,21 @@ def _cuda_device_count() -> int:
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return 0
     return count.value
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What an earlier run has compiled is not found: it would be loaded, not built, and warn of nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_environment() -> Iterator[None]:
+    """Variables are as they were after each test, in whatever order it and its fixtures have changed them."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
