@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,7 @@ from glueball.runtime.autotuning.autotuner import tuning_key
 from tests.kernels.harness import EXECUTORS, run
 from tests.runtime.autotune_support import Clock, blocks, double, programs, tuned
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("GLUEBALL_EXECUTOR", "sim")
-    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+pytestmark = pytest.mark.usefixtures("simulated")
 
 
 def ones(n: int = 1000) -> np.ndarray:

@@ -39,11 +39,7 @@ print(result.from_disk, sum(trial.stored for trial in result.trials.values()), k
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("GLUEBALL_EXECUTOR", "sim")
-    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+pytestmark = pytest.mark.usefixtures("simulated")
 
 
 def process(*arguments: str) -> tuple[str, int]:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,12 @@ from glueball.runtime.options import LaunchOptions
 from glueball.targets import TARGETS
 from tests.runtime import kernels
 from tests.runtime.kernels import layout
-from tests.runtime.settings import clean_knobs, fresh
+from tests.runtime.settings import fresh
 
 SIGNATURE = {"x": "*fp32", "y": "*kfp32", "n": "i32", "BLOCK": "constexpr", "spread": "constexpr"}
 
 
-@pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    with clean_knobs(monkeypatch, tmp_path):
-        yield
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 def source(**changes: Any) -> GluonASTSource:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,9 @@ from glueball.runtime.metadata import CompileTimes, LazyDict
 from tests.runtime import kernels
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver
 from tests.runtime.kernels import layout
-from tests.runtime.settings import clean_knobs, fake_driver, fresh
+from tests.runtime.settings import fresh
 
-
-@pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    with clean_knobs(monkeypatch, tmp_path):
-        yield
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    with fake_driver(monkeypatch) as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 def recorder(seen: list[Any], what: str) -> Any:

@@ -30,12 +30,7 @@ from glueball.tile.types import pointer_type
 from tests.runtime import kernels
 from tests.runtime.kernels import copy, count_programs, layout, nothing, write_scalars
 
-
-@pytest.fixture(autouse=True)
-def _simulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GLUEBALL_EXECUTOR", "sim")
-    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
-    monkeypatch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("simulated")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import linecache
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,14 @@ import glueball
 import glueball.language as gl
 from tests.runtime import kernels
 from tests.runtime.fake_gpu import FakeDriver
-from tests.runtime.settings import clean_knobs, fake_driver, fresh
+from tests.runtime.settings import fake_driver, fresh
 
 LIMIT_BYTES = 50_000_000
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process as Linux tells it")
-
-
-@pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    with clean_knobs(monkeypatch, tmp_path):
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("own_settings"),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process as Linux tells it"),
+]
 
 
 class SilentDriver(FakeDriver):

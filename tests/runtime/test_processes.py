@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,12 @@ from tests.runtime import kernels
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver
 from tests.runtime.kernels import layout
 from tests.runtime.launcher_support import in_switching_threads
-from tests.runtime.settings import clean_knobs, fake_driver, fresh
+from tests.runtime.settings import fresh
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    with clean_knobs(monkeypatch, tmp_path):
-        yield
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    with fake_driver(monkeypatch) as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("own_settings")
 
 
 def test_threads_launch_and_compile_one_function() -> None:

@@ -116,6 +116,23 @@ class DistributedLayout(Layout):
         return display.hardware_view(self.linear(normalise.integers(shape, "shape")))
 
 
+class ParentedLayout(DistributedLayout):
+    """Base of the layouts that follow from a parent's, for the same lanes and warps."""
+
+    __slots__ = ()
+    parent: DistributedLayout
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes of a warp that the layout is made for."""
+        return self.parent.lanes
+
+    @property
+    def warps(self) -> int:
+        """Number of warps of a CTA that the layout is made for."""
+        return self.parent.warps
+
+
 class SharedLayout(Layout):
     """Base of the layouts of tensors in shared memory, whose maps are from (offset, block); offsets are in elements."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from glueball.errors import LayoutError
 from glueball.layouts import normalise
-from glueball.layouts.base import HARDWARE, DistributedLayout
+from glueball.layouts.base import HARDWARE, DistributedLayout, ParentedLayout
 from glueball.layouts.linear import LinearLayout, log2_exact
 from glueball.layouts.normalise import Vector, require
 from glueball.layouts.tiles import cga_bases, clip, fit, joined, joined_vectors, repetitions, unit, without
@@ -98,7 +98,7 @@ class BlockedLayout(DistributedLayout):
 
 
 @dataclass(frozen=True, slots=True)
-class SliceLayout(DistributedLayout):
+class SliceLayout(ParentedLayout):
     """The layout of a tensor of which dimension `dim` of a parent's tensor was removed.
 
     Lanes, warps and CTAs that moved only along `dim` hold copies. Raises LayoutError from `linear` where `dim` is not
@@ -124,16 +124,6 @@ class SliceLayout(DistributedLayout):
     def cga_layout(self) -> tuple[Vector, ...]:
         """The parent's, without the column of `dim`."""
         return normalise.vectors((without(basis, self.dim) for basis in self.parent.cga_layout), "cga_layout")
-
-    @property
-    def lanes(self) -> int:
-        """Number of lanes of a warp that the layout is made for."""
-        return self.parent.lanes
-
-    @property
-    def warps(self) -> int:
-        """Number of warps of a CTA that the layout is made for."""
-        return self.parent.warps
 
     def mangle(self) -> str:
         """Text that identifies the layout, for a specialised function's name."""

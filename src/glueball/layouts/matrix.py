@@ -8,7 +8,7 @@ from typing import TypeAlias
 from glueball.errors import LayoutError
 from glueball.layouts import normalise
 from glueball.layouts.amd_matrix import AMDMFMALayout, AMDWMMALayout, mfma_operand_map, wmma_operand_map
-from glueball.layouts.base import DistributedLayout
+from glueball.layouts.base import DistributedLayout, ParentedLayout
 from glueball.layouts.distributed import BlockedLayout
 from glueball.layouts.linear import LinearLayout
 from glueball.layouts.normalise import Vector
@@ -19,7 +19,7 @@ Accumulator: TypeAlias = BlockedLayout | NVMMADistributedLayout | AMDMFMALayout 
 
 
 @dataclass(frozen=True, slots=True)
-class DotOperandLayout(DistributedLayout):
+class DotOperandLayout(ParentedLayout):
     """Operand 0 (M x K) or 1 (K x N) of a product whose accumulator has the layout `parent`.
 
     Each thread holds runs of `k_width` elements along K. A BlockedLayout as parent, whose product is computed by
@@ -63,16 +63,6 @@ class DotOperandLayout(DistributedLayout):
             [0 if axis == self.inner else value for axis, value in enumerate(basis)] for basis in self.parent.cga_layout
         )
         return normalise.vectors(bases, "cga_layout")
-
-    @property
-    def lanes(self) -> int:
-        """Number of lanes of a warp that the layout is made for."""
-        return self.parent.lanes
-
-    @property
-    def warps(self) -> int:
-        """Number of warps of a CTA that the layout is made for."""
-        return self.parent.warps
 
     def mangle(self) -> str:
         """Text that identifies the layout, for a specialised function's name."""

@@ -17,8 +17,6 @@ from glueball.tile.ir import Value as TileValue
 KERNEL_BARRIER, FIRST_WORKER_BARRIER = 0, 2
 """Hardware barriers (PTX ISA, `barrier.cta`); number 1 starts and ends the workers."""
 SLOT_BYTES = 8
-MOST_REPEATED = 64
-"""Instructions that a worker repeats rather than to be given their result."""
 
 
 @lowers("warp_specialize")

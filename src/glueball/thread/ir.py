@@ -123,7 +123,6 @@ class Record:
     convergent: bool = False
     blocking: bool = False
     targets: frozenset[str] = frozenset()
-    registers_in_flight: int = 0
 
     def available_on(self, target: Target) -> bool:
         """Whether a target has this instruction."""

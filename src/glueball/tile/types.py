@@ -285,6 +285,18 @@ class block_type:  # noqa: N801 - the name that kernel authors write
     """Base of the types that have a shape."""
 
     __slots__ = ()
+    element_ty: ScalarType
+    shape: tuple[int, ...]
+
+    @property
+    def scalar(self) -> ScalarType:
+        """The element type."""
+        return self.element_ty
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
 
     def is_block(self) -> bool:
         """Whether this is a tile."""
@@ -324,16 +336,6 @@ class distributed_type(block_type):  # noqa: N801 - the name that kernel authors
             f"tensor shape and layout rank mismatch: shape {list(self.shape)}, layout {self.layout} of rank "
             f"{self.layout.rank}"
         )
-
-    @property
-    def scalar(self) -> ScalarType:
-        """The element type."""
-        return self.element_ty
-
-    @property
-    def numel(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -463,16 +465,6 @@ class plain_block_type(block_type):  # noqa: N801 - the name that kernel authors
 
     element_ty: dtype
     shape: tuple[int, ...]
-
-    @property
-    def scalar(self) -> dtype:
-        """The element type."""
-        return self.element_ty
-
-    @property
-    def numel(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
