@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from glueball.language.constexpr import constexpr
 from glueball.layouts.base import Layout
-from glueball.runtime.constants import constant_key
+from glueball.runtime.constants import constant_key, is_own_value
 
 VALUE_LIMIT = 256
 """Values kept; at the limit all are forgotten."""
@@ -18,8 +18,8 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 class CanonicalValues:
-    """The first object seen of every layout and of every `constexpr` of a layout or plain value; NumPy's scalars as
-    Python's, which the launcher reads.
+    """The first object seen of every layout, cache policy and the like, and of every `constexpr` of one or of a plain
+    value; NumPy's scalars as Python's, which the launcher reads.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class CanonicalValues:
         plain = value.value if wrapped else value
         if isinstance(plain, Layout):
             key: object = (wrapped, plain)
-        elif wrapped and type(plain) in _PLAIN:
+        elif is_own_value(plain) or (wrapped and type(plain) in _PLAIN):
             key = (wrapped, constant_key(plain))
         else:
             return value

@@ -6,7 +6,7 @@ Python has `1 == True == 1.0` and `0.0 == -0.0`; code does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from glueball.language.source import SourceFunction
@@ -24,6 +24,15 @@ class Opaque:
     value: object
 
 
+def is_own_value(value: Any) -> bool:
+    """Whether a value is one of the language's that its text describes: a type, a layout, a cache policy."""
+    kind = type(value)
+    if not kind.__module__.startswith("glueball."):
+        return False
+    frozen = is_dataclass(value) and kind.__dataclass_params__.frozen
+    return frozen or isinstance(value, dtype | pointer_type | Layout)
+
+
 def constant_key(value: Any) -> object:
     """A key of a compile-time value, made of texts, tuples, functions and `Opaque` values; hashable if the value is."""
     if type(value) in _LITERALS:
@@ -32,7 +41,7 @@ def constant_key(value: Any) -> object:
         return ("float", value.hex())
     if isinstance(value, tuple):
         return (_name(type(value)), *map(constant_key, value))
-    if isinstance(value, dtype | pointer_type | Layout) and type(value).__module__.startswith("glueball."):
+    if is_own_value(value):
         return (_name(type(value)), repr(value))
     if isinstance(value, SourceFunction):
         return value

@@ -25,6 +25,7 @@ from glueball.runtime.options import OPTION_NAMES, LaunchOptions
 from glueball.runtime.parameters import ParameterRule
 from glueball.runtime.specialization import Argument, Specialization, scalar_value
 from glueball.runtime.tensor_wrapper import TensorWrapper
+from glueball.runtime.tuples import passes_as_words, tuple_words, word_offsets
 from glueball.tile.types import float32, float64, int1, int32, int64, tensor_descriptor_type, uint64
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def _parts(argument: Argument, index: int) -> list[int]:
     """How the native launcher counts what becomes of one of the call's arguments."""
     if isinstance(argument.type, tensor_descriptor_type):
         return [part_index(index, offset) for offset in part_offsets(argument.type)]
+    if isinstance(argument.type, tuple_type):
+        return [part_index(index, offset) for offset in word_offsets(argument)]
     return [index]
 
 
@@ -221,6 +224,9 @@ def _native(table: VariantTable, argument: Argument) -> bool:
     if isinstance(argument.type, tensor_descriptor_type):
         table.register_reader(type(argument.value), launch_words)
         return True
+    if isinstance(argument.type, tuple_type):
+        table.register_reader(type(argument.value), tuple_words)
+        return passes_as_words(argument)
     if argument.array is None:
         if argument.type == uint64 and argument.value < 1 << 63:
             return False  # a later negative value would have the same key

@@ -276,7 +276,7 @@ def _tuple(rule: ParameterRule, values: tuple[Any, ...]) -> Argument:
     if len(constants) == len(elements):
         return Argument(rule.name, constexpr(tuple(constants) if fields is None else type(values)(*constants)))
     kind = tuple_type([element.type for element in elements], None if fields is None else list(fields))
-    return Argument(rule.name, kind, elements=elements)
+    return Argument(rule.name, kind, value=values, elements=elements)
 
 
 def _descriptor(rule: ParameterRule, value: TensorDescriptor | TensorDescriptorIm2Col) -> Argument:
