@@ -14,7 +14,8 @@ import glueball
 from glueball import kernels
 from glueball.codegen.disassembly import line_table
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan, AddRung, rung_named
-from glueball.kernels.bulk_row_plans import BulkRowPlan, plan_norm, plan_softmax
+from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan, plan_norm, plan_softmax
+from glueball.kernels.cluster_rows import plan_split
 from glueball.kernels.copies import CopyPlan, TurnPlan, copy_array, launch_copy
 from glueball.kernels.elementwise import launch_add
 from glueball.kernels.gathers import GatherPlan
@@ -95,7 +96,7 @@ def test_large_arrays_are_added_by_the_ring_and_others_by_plain_loads():
 
 # Copies
 
-BOXES, TURNED, PLAIN = "copy_boxes", "transpose_boxes", "copy_strided"
+BOXES, TURNED, PLAIN = "copy_box", "turn_box", "copy_strided"
 ROW_MAJOR, SWAPPED = None, (0, 2, 1)
 COPIES = {
     "line": ((4096,), (4096,), None, None, BOXES),
@@ -170,13 +171,8 @@ def test_copies_of_reversed_and_repeated_elements(monkeypatch):
         copy_array(x, x[0])
 
 
-COPY_PLANS = [
-    CopyPlan(4096, 5, 2, 2, 3), CopyPlan(1024, 3, 2, 1, 1, 1, "evict_first", "evict_first"),
-    CopyPlan(65536, 2, 1, 3, 2, 4),
-]  # fmt: skip
-TURN_PLANS = [
-    TurnPlan(32, 2, 1, 1, 4), TurnPlan(128, 2, 1, 1, 8, "evict_first", "evict_last"), TurnPlan(64, 4, 3, 3, 16),
-]  # fmt: skip
+COPY_PLANS = [CopyPlan(), CopyPlan(4096), CopyPlan(1024, "evict_first", "evict_first")]
+TURN_PLANS = [TurnPlan(), TurnPlan(128, 512, 8), TurnPlan(512, 128, 4, "evict_first", "evict_last")]
 
 
 @executors
@@ -253,7 +249,7 @@ def test_softmax_of_large_and_infinite_elements(plan, executor, monkeypatch):
 
 @executors
 def test_norms_of_rows_that_bulk_copies_bring(executor, monkeypatch):
-    plan = BulkRowPlan(4, 2, 1, 2)
+    plan = BulkNormPlan(4, 2)
     for shape, dtype in ROW_SHAPES:
         x, weight, bias = normal(shape, dtype), normal(shape[1], dtype, 1), normal(shape[1], dtype, 2)
         y, scale = call(executor, monkeypatch, kernels.rms_norm, x, weight, plan=plan)
@@ -283,8 +279,15 @@ def test_long_rows_have_a_bulk_plan_and_others_none():
     assert plan_softmax(aligned((2, 32768), BFLOAT16)[:, 1:]) is None
     assert plan_softmax(aligned((2, 65536), BFLOAT16)).parts > 0
     assert plan_softmax(aligned((2, 131072), BFLOAT16)) is None
-    assert plan_norm(aligned((2, 32768), BFLOAT16), 1).stages == 2
-    assert plan_norm(aligned((2, 65536), BFLOAT16), 1) is None
+    assert plan_norm(aligned((2, 32768), BFLOAT16)) == BulkNormPlan(16, 2)
+    assert plan_norm(aligned((2, 65536), BFLOAT16)) is None
+    assert plan_split(aligned((2, 32768), BFLOAT16), norm=False).ctas == 2
+    assert plan_split(aligned((2, 32768), BFLOAT16), norm=True) is None
+    assert plan_split(aligned((2, 131072), BFLOAT16), norm=True).ctas == 8
+    with pytest.raises(ValueError, match="a plan for a norm"):
+        kernels.softmax(aligned((3, 64), np.float32), plan=BulkNormPlan(4, 2))
+    with pytest.raises(ValueError, match="a plan for softmax"):
+        kernels.rms_norm(aligned((3, 64), np.float32), plan=HELD)
     with pytest.raises(ValueError, match="do not bring these rows: the address"):
         kernels.softmax(aligned((3, 64), np.float32)[:, 1:], plan=HELD)
     with pytest.raises(ValueError, match="do not fit into shared memory"):
@@ -338,7 +341,7 @@ def launches() -> dict[str, Callable[[], tuple[Launch, np.ndarray]]]:
         def make() -> tuple[Launch, np.ndarray]:
             x, y = padded((68, 256), np.float32, 256), aligned((68, 256), np.float32)
             y = aligned((256, 68), np.float32).T if isinstance(plan, TurnPlan) else y
-            return few(launch_copy(x, y, plan), y)
+            return launch_copy(x, y, plan), y
 
         return make
 
@@ -352,7 +355,7 @@ def launches() -> dict[str, Callable[[], tuple[Launch, np.ndarray]]]:
     def norm() -> tuple[Launch, np.ndarray]:
         x, y, weight = padded((9, 1024), BFLOAT16, 1024), aligned((9, 1024), BFLOAT16), normal(1024, BFLOAT16)
         scale = np.empty(9, np.float32)
-        return few(launch_norm(x, weight, None, y, None, scale, 1e-5, BulkRowPlan(4, 2, 1, 2)), y)
+        return launch_norm(x, weight, None, y, None, scale, 1e-5, BulkNormPlan(4, 2)), y
 
     def gather() -> tuple[Launch, np.ndarray]:
         table, out = padded((20, 512), BFLOAT16, 512), aligned((33, 512), BFLOAT16)
@@ -361,8 +364,8 @@ def launches() -> dict[str, Callable[[], tuple[Launch, np.ndarray]]]:
 
     return {
         **{rung.name: adding(rung) for rung in ADD_RUNGS},
-        "boxes": copying(CopyPlan(4096, 4, 2)),
-        "turned": copying(TurnPlan(32, 3, 2)),
+        "boxes": copying(CopyPlan(4096)),
+        "turned": copying(TurnPlan(128, 128, 4)),
         "softmax, held": rows(HELD),
         "softmax, read again": rows(REREAD),
         "norm": norm,

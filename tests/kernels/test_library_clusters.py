@@ -11,7 +11,7 @@ from tests.kernels.harness import EXECUTORS, run
 
 executors = pytest.mark.parametrize("executor", EXECUTORS)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-PLANS = [ClusterRowPlan(2, 4, 2, 2), ClusterRowPlan(4, 4, 1, 1), ClusterRowPlan(8, 2, 2, 3)]
+PLANS = [ClusterRowPlan(2, 4, 2, 3), ClusterRowPlan(4, 4, 1, 1, 64), ClusterRowPlan(8, 2, 2, 2)]
 
 
 def matrix(rows, columns, dtype, seed=0):

@@ -9,7 +9,7 @@ import numpy as np
 
 from glueball.kernels import gemm_ladder
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan
-from glueball.kernels.bulk_row_plans import BulkRowPlan
+from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan
 from glueball.kernels.copies import CopyPlan, TurnPlan, launch_copy
 from glueball.kernels.gathers import GatherPlan
 from glueball.kernels.gemm_ladder import STEPS
@@ -61,15 +61,15 @@ def rows() -> np.ndarray[Any, Any]:
 KERNELS: dict[str, Callable[[], Launch]] = {
     **{f"add {name}": lambda name=name: added(name) for name in ("copied", "triple", "bulk", "ring", "partitions")},
     **{f"product {name}": lambda name=name: multiplied(name) for name in ("v3", "v4", "v5", "v6", "v7", "v8")},
-    "copy": lambda: launch_copy(numbers((512, 512), np.float32), numbers((512, 512), np.float32), CopyPlan(1024, 3, 1)),
+    "copy": lambda: launch_copy(numbers((512, 512), np.float32), numbers((512, 512), np.float32), CopyPlan(1024)),
     "transpose": lambda: launch_copy(
-        numbers((640, 1056), np.float32), numbers((1056, 640), np.float32).T, TurnPlan(32, 3, 1, 1, 4)
+        numbers((640, 1056), np.float32), numbers((1056, 640), np.float32).T, TurnPlan(128, 128, 4)
     ),
     "gather": gathered,
     "softmax held": lambda: launch_softmax(rows(), rows(), BulkRowPlan(1, 2, 1)),
     "softmax read again": lambda: launch_softmax(rows(), rows(), BulkRowPlan(1, 1, 1, 2)),
     "norm": lambda: launch_norm(
         rows(), numbers((256,), np.float32), None, rows(), None, numbers((DEEP * PROGRAMS,), np.float32), 1e-5,
-        BulkRowPlan(1, 2, 1, 2),
+        BulkNormPlan(1, 2),
     ),
 }  # fmt: skip

@@ -1,7 +1,6 @@
 """Copies of tensors of any rank: box by box through shared memory alone, transposed on the way, or element by element.
 
-Boxes are numbered row by row, the last dimension first, `counts` along each dimension. Programs take RUN boxes in turn:
-program p of P the runs p, p + P, and so on. What lies past the last box is outside of the tensor, where nothing moves.
+Boxes are numbered row by row, the last dimension first, `counts` along each dimension; program p takes box p.
 """
 
 import glueball
@@ -21,48 +20,29 @@ def box_start(number, counts, block_shape: gl.constexpr):
 
 
 @glueball.jit
-def nth_box(i, first, step, RUN: gl.constexpr):
-    """The number of the box that a program comes to as its `i`-th one."""
-    if RUN == 1:
-        return first + i * step
-    return (first + i // RUN * step) * RUN + i % RUN
+def loaded_box(desc, start, POLICY: gl.constexpr):
+    """Shared memory with the box that starts there, once it has come."""
+    box = gl.allocate_shared_memory(desc.dtype, desc.block_shape, desc.layout)
+    loaded = mbarrier.allocate_mbarrier()
+    mbarrier.init(loaded, count=1)
+    mbarrier.expect(loaded, desc.nbytes_per_cta)
+    tma.async_load(desc, start, loaded, box, cache_policy=POLICY)
+    mbarrier.wait(loaded, 0)
+    return box
 
 
 @glueball.jit
-def start_box(desc, ring, loaded, i, first, step, counts, RUN: gl.constexpr, POLICY: gl.constexpr):
-    """Starts to load the program's `i`-th box into its slot of the ring."""
-    slot = i % ring.shape[0]
-    mbarrier.expect(loaded.index(slot), desc.nbytes_per_cta)
-    start = box_start(nth_box(i, first, step, RUN), counts, desc.block_shape)
-    tma.async_load(desc, start, loaded.index(slot), ring.index(slot), cache_policy=POLICY)
-
-
-@glueball.jit
-def copy_boxes(
-    x_desc, y_desc, counts, boxes, STAGES: gl.constexpr, STORES: gl.constexpr = 1, RUN: gl.constexpr = 1,
-    LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
+def copy_box(
+    x_desc, y_desc, counts, LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
 ):  # fmt: skip
-    """A ring of STAGES boxes of which no thread touches an element.
+    """One box a program, of which no thread touches an element.
 
-    Up to STORES stores read their slots meanwhile, STAGES - STORES loads fill theirs.
+    Programs start in the order of the boxes: what is being read and written at a time lies close together in memory,
+    which long-lived programs that drift apart lose.
     """
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(gl.cdiv(boxes, RUN) - first, step) * RUN
-    for i in range(gl.minimum(count, STAGES - STORES)):
-        start_box(x_desc, ring, loaded, i, first, step, counts, RUN, LOAD_POLICY)
-    for i in range(count):
-        stage = i % STAGES
-        mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        start = box_start(nth_box(i, first, step, RUN), counts, y_desc.block_shape)
-        tma.async_store(y_desc, start, ring.index(stage), cache_policy=STORE_POLICY)
-        if i + STAGES - STORES < count:
-            tma.store_wait(STORES)
-            start_box(x_desc, ring, loaded, i + STAGES - STORES, first, step, counts, RUN, LOAD_POLICY)
+    start = box_start(gl.program_id(0), counts, y_desc.block_shape)
+    box = loaded_box(x_desc, start, LOAD_POLICY)
+    tma.async_store(y_desc, start, box, cache_policy=STORE_POLICY)
     tma.store_wait(0)
 
 
@@ -77,47 +57,24 @@ def swapped(pair):
 
 
 @glueball.jit
-def start_swapped_box(desc, ring, loaded, i, first, step, counts, block_shape: gl.constexpr, POLICY: gl.constexpr):
-    """Starts to load the box of the source that becomes the program's `i`-th box of the result."""
-    slot = i % ring.shape[0]
-    mbarrier.expect(loaded.index(slot), desc.nbytes_per_cta)
-    start = swapped(box_start(first + i * step, counts, block_shape))
-    tma.async_load(desc, start, loaded.index(slot), ring.index(slot), cache_policy=POLICY)
-
-
-@glueball.jit
-def transpose_boxes(
-    x_desc, y_desc, counts, boxes, STAGES: gl.constexpr, STORES: gl.constexpr, layout: gl.constexpr,
-    LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
+def turn_box(
+    x_desc, y_desc, counts, layout: gl.constexpr, LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
 ):  # fmt: skip
-    """As `copy_boxes`, to a tensor whose last two dimensions are exchanged; `counts` are those of the result.
+    """As `copy_box`, to a tensor whose last two dimensions are exchanged; `counts` are those of the result.
 
-    Threads read a box along its rows and write it to a second ring, of STORES boxes, along its columns: the swizzle of
-    128 bytes keeps both free of bank conflicts. A slot is filled again as soon as it has been read.
+    Threads read the box along its rows and write it, in the same memory, along its columns: the swizzle of 128 bytes
+    keeps both free of bank conflicts.
     """
-    ROWS: gl.constexpr = y_desc.block_shape[len(y_desc.block_shape) - 2]
-    COLUMNS: gl.constexpr = y_desc.block_shape[len(y_desc.block_shape) - 1]
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    turned = gl.allocate_shared_memory(y_desc.dtype, [STORES] + y_desc.block_shape, y_desc.layout)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(boxes - first, step)
-    for i in range(gl.minimum(count, STAGES)):
-        start_swapped_box(x_desc, ring, loaded, i, first, step, counts, y_desc.block_shape, LOAD_POLICY)
-    for i in range(count):
-        stage = i % STAGES
-        mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        value = ring.index(stage).reshape([COLUMNS, ROWS]).permute([1, 0]).load(layout)
-        if i + STAGES < count:
-            start_swapped_box(x_desc, ring, loaded, i + STAGES, first, step, counts, y_desc.block_shape, LOAD_POLICY)
-        tma.store_wait(STORES - 1)
-        turned.index(i % STORES).reshape([ROWS, COLUMNS]).store(value)
-        fence_async_shared()
-        start = box_start(first + i * step, counts, y_desc.block_shape)
-        tma.async_store(y_desc, start, turned.index(i % STORES), cache_policy=STORE_POLICY)
+    RANK: gl.constexpr = len(y_desc.block_shape)
+    ROWS: gl.constexpr = y_desc.block_shape[RANK - 2]
+    COLUMNS: gl.constexpr = y_desc.block_shape[RANK - 1]
+    start = box_start(gl.program_id(0), counts, y_desc.block_shape)
+    box = loaded_box(x_desc, swapped(start), LOAD_POLICY)
+    value = box.reshape([COLUMNS, ROWS]).permute([1, 0]).load(layout)
+    turned = box.reinterpret(y_desc.dtype, y_desc.block_shape, y_desc.layout)
+    turned.reshape([ROWS, COLUMNS]).store(value)
+    fence_async_shared()
+    tma.async_store(y_desc, start, turned, cache_policy=STORE_POLICY)
     tma.store_wait(0)
 
 

@@ -18,7 +18,7 @@ from glueball.kernels.arrays import (
 )
 from glueball.kernels.boxes import item_bytes, priority, row_descriptor, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
-from glueball.language import BlockedLayout, SwizzledSharedLayout
+from glueball.language import BlockedLayout
 from glueball.nvidia.hopper import TensorDescriptor
 from glueball.runtime.host_functions import next_power_of_2
 
@@ -26,7 +26,6 @@ MOST_IN_REGISTERS = 32768
 """The longest row that a program holds in registers: 128 elements a thread of 8 warps."""
 LEAST_ROW_BYTES, MOST_ROW_BYTES = 4096, 16384
 """Rows of such sizes are one to a program of 4 warps."""
-ROW_AFTER_ROW = SwizzledSharedLayout(1, 1, 1, [1, 0])
 SPARE_BYTES = 2048
 """Shared memory for mbarriers and reductions."""
 
@@ -52,6 +51,14 @@ class BulkRowPlan:
         return {"num_warps": self.warps, **({"maxnreg": self.registers} if self.registers else {})}
 
 
+@dataclass(frozen=True, slots=True)
+class BulkNormPlan:
+    """A program of so many warps for each row, which it reads in steps of `parts` pieces of 16 bytes a thread."""
+
+    warps: int
+    parts: int
+
+
 def plan_softmax(matrix: Any) -> BulkRowPlan | None:
     """The plan for softmax of rows that are better brought by bulk copies; None where the other kernels do better.
 
@@ -71,18 +78,14 @@ def plan_softmax(matrix: Any) -> BulkRowPlan | None:
         plan = BulkRowPlan(8, 1, 6)
     else:
         plan = BulkRowPlan(16, 1, 1, 4)
-    return plan if fits(matrix, plan, 0) else None
+    return plan if fits(matrix, plan.stages) else None
 
 
-def plan_norm(matrix: Any, kept: int) -> BulkRowPlan | None:
-    """The plan for a norm of long rows, where as many lines of weights as `kept` stay in shared memory; None as above.
-
-    Two rows and the weights in shared memory leave room for one program.
-    """
-    if matrix.shape[1] <= LONGEST_HELD or why_not_row(matrix):
+def plan_norm(matrix: Any) -> BulkNormPlan | None:
+    """The plan for a norm of long rows, two of which are in a multiprocessor at a time; None as above."""
+    if matrix.shape[1] <= LONGEST_HELD or why_not_row(matrix) or not fits(matrix, 2):
         return None
-    plans = (BulkRowPlan(16, stages, 1, 2) for stages in (2, 1))
-    return next((plan for plan in plans if fits(matrix, plan, kept)), None)
+    return BulkNormPlan(16, 2)
 
 
 def why_not_row(matrix: Any) -> str:
@@ -90,17 +93,17 @@ def why_not_row(matrix: Any) -> str:
     return why_not_bulk(matrix, matrix.shape, strides_of(matrix))
 
 
-def fits(matrix: Any, plan: BulkRowPlan, kept: int) -> bool:
-    """Whether a program's rows and `kept` lines have room in shared memory."""
+def fits(matrix: Any, rows: int) -> bool:
+    """Whether so many rows have room in shared memory."""
     block: int = next_power_of_2(matrix.shape[1]) * item_bytes(matrix)
-    return (plan.stages + kept) * block + SPARE_BYTES <= target_of(matrix).shared_bytes
+    return rows * (block + SPARE_BYTES) <= target_of(matrix).shared_bytes
 
 
-def _checked(matrix: Any, plan: BulkRowPlan, kept: int) -> TensorDescriptor:
+def _checked(matrix: Any, rows: int) -> TensorDescriptor:
     if reason := why_not_row(matrix):
         raise ValueError(f"bulk copies do not bring these rows: {reason}")
-    if not fits(matrix, plan, kept):
-        raise ValueError(f"{plan.stages + kept} rows of {matrix.shape[1]} elements do not fit into shared memory")
+    if not fits(matrix, rows):
+        raise ValueError(f"{rows} rows of {matrix.shape[1]} elements do not fit into shared memory")
     return row_descriptor(matrix)
 
 
@@ -109,7 +112,7 @@ def _grid(matrix: Any, plan: BulkRowPlan) -> tuple[int]:
     return (min(rows, plan.programs * multiprocessors_of(matrix)) if plan.programs else rows,)
 
 
-def _pieces(matrix: Any, block: int, plan: BulkRowPlan) -> dict[str, Any]:
+def _pieces(matrix: Any, block: int, plan: BulkRowPlan | BulkNormPlan) -> dict[str, Any]:
     """PARTS pieces of PIECE elements that the threads of a program load at a time, and their layout."""
     lanes = lanes_of(matrix)
     vector = max(1, min(VECTOR_BYTES // item_bytes(matrix), block // (lanes * plan.warps)))
@@ -121,7 +124,7 @@ def _pieces(matrix: Any, block: int, plan: BulkRowPlan) -> dict[str, Any]:
 
 def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
     """Softmax of the rows of a matrix that bulk copies can bring; `ValueError` for another one."""
-    desc, (rows, columns) = _checked(x, plan, 0), x.shape
+    desc, (rows, columns) = _checked(x, plan.stages), x.shape
     block = math.prod(desc.block_shape)
     keywords = {"STAGES": plan.stages, "WHOLE": block == columns, "POLICY": priority(plan.load_priority)}
     kernel = bulk_rows.softmax_held
@@ -135,22 +138,19 @@ def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
 
 
 def launch_norm_bulk(
-    x: Any, weight: Any, bias: Any, y: Any, mean: Any, scale: Any, epsilon: float, plan: BulkRowPlan
+    x: Any, weight: Any, bias: Any, y: Any, mean: Any, scale: Any, epsilon: float, plan: BulkNormPlan
 ) -> Launch:
     """RMS norm of the rows of a matrix that bulk copies can bring, or layer norm where `mean` is given."""
-    desc, (rows, columns) = _checked(x, plan, sum(each is not None for each in (weight, bias))), x.shape
+    desc, (rows, columns) = _checked(x, 1), x.shape
     block = math.prod(desc.block_shape)
     keywords = {
         "CENTRED": mean is not None,
-        "STAGES": plan.stages,
         "WHOLE": block == columns,
-        "shared": ROW_AFTER_ROW,
-        "POLICY": priority(plan.load_priority),
         **_pieces(x, block, plan),
+        "num_warps": plan.warps,
     }
-    arguments = (desc, weight, bias, y, mean, scale, rows, columns, row_stride(y), epsilon)
-    kernel = bulk_rows.norm_reread
-    return Launch(kernel, _grid(x, plan), arguments, {**keywords, **plan.options()}, _moved(x, y))
+    arguments = (desc, weight, bias, y, mean, scale, columns, row_stride(y), epsilon)
+    return Launch(bulk_rows.norm_reread, (rows,), arguments, keywords, _moved(x, y))
 
 
 def _moved(x: Any, y: Any) -> int:

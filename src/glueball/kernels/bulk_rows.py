@@ -50,15 +50,15 @@ def softmax_held(
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
         x = ring.index(stage).reshape([BLOCK]).load(layout).to(gl.float32)
         start_row(x_desc, ring, loaded, i + STAGES, count, first, step, POLICY)
-        if not WHOLE:
-            x = gl.where(column < columns, x, float("-inf"))
+        if WHOLE:
+            inside = None
+        else:
+            inside = column < columns
+            x = gl.where(inside, x, float("-inf"))
         power = gl.exp(x - gl.max(x, axis=0))
         y = (power * (1.0 / gl.sum(power, axis=0))).to(y_ptr.dtype.element_ty)
         y_row = y_ptr + (first + i * step).to(gl.int64) * y_stride
-        if WHOLE:
-            gl.store(y_row + column, y, cache_modifier=".cs")
-        else:
-            gl.store(y_row + column, y, mask=column < columns, cache_modifier=".cs")
+        gl.store(y_row + column, y, mask=inside)
 
 
 @glueball.jit
@@ -108,90 +108,71 @@ def softmax_reread(
         scale = 1.0 / gl.sum(total * gl.exp(greatest - row_greatest), axis=0)
         y_row = y_ptr + (first + i * step).to(gl.int64) * y_stride
         for again in gl.static_range(STEPS):
-            x = piece(ring.index(stage), again, PARTS, PIECE, layout)
-            y = (gl.exp(x - row_greatest) * scale).to(y_ptr.dtype.element_ty)
             column = again * PARTS * PIECE + place
             if WHOLE:
-                gl.store(y_row + column, y, cache_modifier=".cs")
+                inside = None
             else:
-                gl.store(y_row + column, y, mask=column < columns, cache_modifier=".cs")
+                inside = column < columns
+            x = piece(ring.index(stage), again, PARTS, PIECE, layout)
+            y = (gl.exp(x - row_greatest) * scale).to(y_ptr.dtype.element_ty)
+            gl.store(y_row + column, y, mask=inside)
         start_row(x_desc, ring, loaded, i + STAGES, count, first, step, POLICY)
-
-
-@glueball.jit
-def kept_line(source_ptr, place, columns, STEPS: gl.constexpr, shared: gl.constexpr):
-    """A line of weights in shared memory, each element where the thread that loaded it reads it; nothing of nothing."""
-    if source_ptr is None:
-        kept = None
-    else:
-        PARTS: gl.constexpr = place.shape[0]
-        PIECE: gl.constexpr = place.shape[1]
-        kept = gl.allocate_shared_memory(source_ptr.dtype.element_ty, [STEPS, PARTS, PIECE], shared)
-        for n in gl.static_range(STEPS):
-            column = n * PARTS * PIECE + place
-            kept.index(n).store(gl.load(source_ptr + column, mask=column < columns, other=0.0))
-    return kept
 
 
 @glueball.jit
 def norm_reread(
-    x_desc, weight_ptr, bias_ptr, y_ptr, mean_ptr, scale_ptr, rows, columns, y_stride, epsilon,
-    CENTRED: gl.constexpr, STAGES: gl.constexpr, WHOLE: gl.constexpr, PARTS: gl.constexpr, PIECE: gl.constexpr,
-    layout: gl.constexpr, shared: gl.constexpr, POLICY: gl.constexpr = None,
+    x_desc, weight_ptr, bias_ptr, y_ptr, mean_ptr, scale_ptr, columns, y_stride, epsilon,
+    CENTRED: gl.constexpr, WHOLE: gl.constexpr, PARTS: gl.constexpr, PIECE: gl.constexpr, layout: gl.constexpr,
 ):  # fmt: skip
-    """RMS norm of rows that are read from shared memory twice, or where CENTRED layer norm, three times.
+    """RMS norm of one row a program, read from shared memory twice, or where CENTRED layer norm, three times.
 
-    Weights and biases are copied to shared memory once and stay there. Also stores the mean and one over the deviation.
+    Also stores the mean and one over the deviation.
     """
     STEPS: gl.constexpr = x_desc.nbytes_per_cta // x_desc.dtype.itemsize // (PARTS * PIECE)
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(rows - first, step)
-    for i in range(STAGES):
-        start_row(x_desc, ring, loaded, i, count, first, step, POLICY)
+    row = gl.program_id(0)
+    held = gl.allocate_shared_memory(x_desc.dtype, x_desc.block_shape, x_desc.layout)
+    loaded = mbarrier.allocate_mbarrier()
+    mbarrier.init(loaded, count=1)
+    mbarrier.expect(loaded, x_desc.nbytes_per_cta)
+    if len(x_desc.block_shape) == 3:
+        tma.async_load(x_desc, (row, 0, 0), loaded, held)
+    else:
+        tma.async_load(x_desc, (row, 0), loaded, held)
     slots: gl.constexpr = gl.SliceLayout(0, layout)
     part = gl.arange(0, PARTS, layout=gl.SliceLayout(1, layout))
     place = part[:, None] * PIECE + gl.arange(0, PIECE, layout=slots)[None, :]
-    weight = kept_line(weight_ptr, place, columns, STEPS, shared)
-    bias = kept_line(bias_ptr, place, columns, STEPS, shared)
-    for i in range(count):
-        row = first + i * step
-        stage = i % STAGES
-        mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        mean = 0.0
+    mbarrier.wait(loaded, 0)
+    mean = 0.0
+    if CENTRED:
+        total = gl.zeros([PIECE], gl.float32, slots)
+        for n in gl.static_range(STEPS):
+            total += gl.sum(piece(held, n, PARTS, PIECE, layout), axis=0)
+        mean = gl.sum(total, axis=0) / columns
+        gl.store(mean_ptr + row, mean)
+    squares = gl.zeros([PIECE], gl.float32, slots)
+    for again in gl.static_range(STEPS):
+        x = piece(held, again, PARTS, PIECE, layout)
         if CENTRED:
-            total = gl.zeros([PIECE], gl.float32, slots)
-            for n in gl.static_range(STEPS):
-                total += gl.sum(piece(ring.index(stage), n, PARTS, PIECE, layout), axis=0)
-            mean = gl.sum(total, axis=0) / columns
-            gl.store(mean_ptr + row, mean)
-        squares = gl.zeros([PIECE], gl.float32, slots)
-        for again in gl.static_range(STEPS):
-            x = piece(ring.index(stage), again, PARTS, PIECE, layout)
-            if CENTRED:
-                x = x - mean
-                if not WHOLE:
-                    x = gl.where(again * PARTS * PIECE + place < columns, x, 0.0)
-            squares += gl.sum(x * x, axis=0)
-        scale = gl.rsqrt(gl.sum(squares, axis=0) / columns + epsilon)
-        gl.store(scale_ptr + row, scale)
-        y_row = y_ptr + row.to(gl.int64) * y_stride
-        for last in gl.static_range(STEPS):
-            y = (piece(ring.index(stage), last, PARTS, PIECE, layout) - mean) * scale
-            if weight_ptr is not None:
-                y = y * weight.index(last).load(layout).to(gl.float32)
-            if bias_ptr is not None:
-                y = y + bias.index(last).load(layout).to(gl.float32)
-            column = last * PARTS * PIECE + place
-            if WHOLE:
-                gl.store(y_row + column, y.to(y_ptr.dtype.element_ty), cache_modifier=".cs")
-            else:
-                gl.store(y_row + column, y.to(y_ptr.dtype.element_ty), mask=column < columns, cache_modifier=".cs")
-        start_row(x_desc, ring, loaded, i + STAGES, count, first, step, POLICY)
+            x = x - mean
+            if not WHOLE:
+                x = gl.where(again * PARTS * PIECE + place < columns, x, 0.0)
+        squares += gl.sum(x * x, axis=0)
+    scale = gl.rsqrt(gl.sum(squares, axis=0) / columns + epsilon)
+    gl.store(scale_ptr + row, scale)
+    y_row = y_ptr + row.to(gl.int64) * y_stride
+    for last in gl.static_range(STEPS):
+        column = last * PARTS * PIECE + place
+        if WHOLE:
+            inside = None
+        else:
+            inside = column < columns
+        y = (piece(held, last, PARTS, PIECE, layout) - mean) * scale
+        if weight_ptr is not None:
+            y = y * gl.load(weight_ptr + column, mask=inside).to(gl.float32)
+        if bias_ptr is not None:
+            y = y + gl.load(bias_ptr + column, mask=inside).to(gl.float32)
+        gl.store(y_row + column, y.to(y_ptr.dtype.element_ty), mask=inside)
+    mbarrier.invalidate(loaded)
 
 
 @glueball.jit

@@ -1,7 +1,8 @@
 """Rows that a cluster of CTAs shares: softmax and RMS norm of rows too long for one multiprocessor.
 
-Every CTA holds its part of a row in registers and sends what it found, a few bytes, into the shared memory of all CTAs;
-an mbarrier counts what comes. Two places take turns: nobody is more than one row ahead, for each row needs everybody.
+Every warp holds its part of a row in registers and sends what it found, a few bytes, into the shared memory of all
+CTAs; an mbarrier counts what comes, and no other barrier stands in the way of a row. Two places take turns: nobody is
+more than one row ahead, for each row needs everybody.
 """
 
 import math
@@ -10,60 +11,85 @@ from typing import Any
 
 import glueball
 import glueball.language as gl
-from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, multiprocessors_of, row_stride, target_of
+from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, row_stride, target_of
 from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language.nvidia.hopper import async_store, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
+from glueball.runtime.host_functions import cdiv
 
 LOG2_E: gl.constexpr = gl.constexpr(1.4426950408889634)
 
 
 @glueball.jit
-def start_part(desc, ring, loaded, i, count, first, step):
+def start_part(desc, ring, loaded, i, count, first):
     """Starts to load the cluster's `i`-th row into its slot of the ring, every CTA its part, if there is one."""
     if i < count:
         slot = i % ring.shape[0]
         mbarrier.expect(loaded.index(slot), desc.nbytes_per_cta)
-        tma.async_load(desc, (first + i * step, 0, 0), loaded.index(slot), ring.index(slot))
+        tma.async_load(desc, (first + i, 0, 0), loaded.index(slot), ring.index(slot))
+
+
+@glueball.jit
+def begin(desc, rows, STAGES: gl.constexpr, RUN: gl.constexpr):
+    """The ring and its mbarriers, the cluster's first row and how many it has; the first loads are on their way."""
+    ring = gl.allocate_shared_memory(desc.dtype, [STAGES] + desc.block_shape, desc.layout)
+    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
+    for each in gl.static_range(STAGES):
+        mbarrier.init(loaded.index(each), count=1)
+    first = gl.program_id(0) * RUN
+    count = gl.minimum(rows - first, RUN)
+    for i in gl.static_range(STAGES):
+        start_part(desc, ring, loaded, i, count, first)
+    return ring, loaded, first, count
+
+
+@glueball.jit
+def places(PARTS: gl.constexpr, COLUMNS: gl.constexpr, layout: gl.constexpr):
+    """The columns of a row that the warps hold, a line of the tile each."""
+    warp = gl.arange(0, PARTS, layout=gl.SliceLayout(1, layout))
+    return warp[:, None] * COLUMNS + gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))[None, :]
 
 
 @glueball.jit
 def to_all(value, CTAS: gl.constexpr, sent: gl.constexpr):
-    """Each CTA's number, once for every CTA that it is for."""
+    """Each warp's number, once for every CTA that it is for."""
+    PARTS: gl.constexpr = value.shape[0]
     row = gl.convert_layout(value, gl.SliceLayout(0, sent))
-    return gl.zeros([CTAS, CTAS], gl.float32, sent) + row[None, :]
+    return gl.zeros([CTAS, PARTS], gl.float32, sent) + row[None, :]
+
+
+@glueball.jit
+def to_warps(value, layout: gl.constexpr, spread: gl.constexpr):
+    """Each CTA's number for all its warps, as a column of the tile in a layout."""
+    CTAS: gl.constexpr = value.shape[0]
+    WARPS: gl.constexpr = gl.num_warps()
+    column = gl.convert_layout(value, gl.SliceLayout(1, spread))
+    both = gl.zeros([CTAS, WARPS], gl.float32, spread) + column[:, None]
+    return gl.convert_layout(both.reshape([CTAS * WARPS]), gl.SliceLayout(1, layout))[:, None]
 
 
 @glueball.jit
 def softmax_split(
-    x_desc, y_ptr, rows, y_stride, CTAS: gl.constexpr, STAGES: gl.constexpr,
-    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
+    x_desc, y_ptr, rows, y_stride, CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
+    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, spread: gl.constexpr, shared: gl.constexpr,
 ):  # fmt: skip
-    """Softmax of rows that CTAS CTAs share; maxima and sums of the parts meet once a row."""
-    COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // CTAS
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    maxima = gl.allocate_shared_memory(gl.float32, [2, CTAS, CTAS], shared)
-    sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, CTAS], shared)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
+    """Softmax of rows that CTAS CTAs share, RUN rows a cluster; maxima and sums of the warps meet once a row."""
+    PARTS: gl.constexpr = CTAS * gl.num_warps()
+    COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
+    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN)
+    maxima = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
+    sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
     met = mbarrier.allocate_mbarrier(batch=2)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
     for each in gl.static_range(2):
         mbarrier.init(met.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(rows - first, step)
-    for i in range(STAGES):
-        start_part(x_desc, ring, loaded, i, count, first, step)
-    part: gl.constexpr = gl.SliceLayout(1, layout)
-    column = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))
-    place = gl.arange(0, CTAS, layout=part)[:, None] * COLUMNS + column[None, :]
+    place = places(PARTS, COLUMNS, layout)
     for i in range(count):
         stage = i % STAGES
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        x = ring.index(stage).reshape([CTAS, COLUMNS]).load(layout).to(gl.float32) * LOG2_E
-        start_part(x_desc, ring, loaded, i + STAGES, count, first, step)
+        x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32) * LOG2_E
+        if RUN > STAGES:
+            start_part(x_desc, ring, loaded, i + STAGES, count, first)
         greatest = gl.max(x, axis=1)
         power = gl.exp2(x - greatest[:, None])
         total = gl.sum(power, axis=1)
@@ -75,66 +101,66 @@ def softmax_split(
         all_maxima = maxima.index(side).load(received)
         row_maximum = gl.max(all_maxima, axis=1)
         shares = sums.index(side).load(received) * gl.exp2(all_maxima - row_maximum[:, None])
-        row_sum = gl.convert_layout(gl.sum(shares, axis=1), part)
-        scale = gl.exp2(greatest - gl.convert_layout(row_maximum, part)) / row_sum
-        y_row = y_ptr + (first + i * step).to(gl.int64) * y_stride
-        gl.store(y_row + place, (power * scale[:, None]).to(y_ptr.dtype.element_ty), cache_modifier=".cs")
+        shift = row_maximum + gl.log2(gl.sum(shares, axis=1))
+        scale = gl.exp2(greatest[:, None] - to_warps(shift, layout, spread))
+        y_row = y_ptr + (first + i).to(gl.int64) * y_stride
+        gl.store(y_row + place, (power * scale).to(y_ptr.dtype.element_ty))
 
 
 @glueball.jit
 def rms_norm_split(
-    x_desc, weight_ptr, y_ptr, scale_ptr, rows, y_stride, epsilon, CTAS: gl.constexpr, STAGES: gl.constexpr,
-    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
+    x_desc, weight_ptr, y_ptr, scale_ptr, rows, y_stride, epsilon,
+    CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
+    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, spread: gl.constexpr, shared: gl.constexpr,
 ):  # fmt: skip
-    """RMS norm of rows that CTAS CTAs share; sums of squares of the parts meet once a row."""
-    COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // CTAS
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, CTAS], shared)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
+    """RMS norm of rows that CTAS CTAs share, RUN rows a cluster; sums of squares of the warps meet once a row.
+
+    Weights wait in shared memory, each where the thread that loaded it reads it.
+    """
+    PARTS: gl.constexpr = CTAS * gl.num_warps()
+    COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
+    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN)
+    sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
     met = mbarrier.allocate_mbarrier(batch=2)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
     for each in gl.static_range(2):
         mbarrier.init(met.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(rows - first, step)
-    for i in range(STAGES):
-        start_part(x_desc, ring, loaded, i, count, first, step)
-    part: gl.constexpr = gl.SliceLayout(1, layout)
-    column = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))
-    place = gl.arange(0, CTAS, layout=part)[:, None] * COLUMNS + column[None, :]
+    place = places(PARTS, COLUMNS, layout)
+    if weight_ptr is not None:
+        kept = gl.allocate_shared_memory(weight_ptr.dtype.element_ty, [PARTS, COLUMNS], shared)
+        kept.store(gl.load(weight_ptr + place))
     for i in range(count):
         stage = i % STAGES
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        x = ring.index(stage).reshape([CTAS, COLUMNS]).load(layout).to(gl.float32)
-        start_part(x_desc, ring, loaded, i + STAGES, count, first, step)
+        x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32)
+        if RUN > STAGES:
+            start_part(x_desc, ring, loaded, i + STAGES, count, first)
         squares = gl.sum(x * x, axis=1)
         side = i % 2
         mbarrier.expect(met.index(side), sums.nbytes_per_cta // 2)
         async_store(sums.index(side), to_all(squares, CTAS, sent), met.index(side))
-        if weight_ptr is not None:
-            weight = gl.load(weight_ptr + place).to(gl.float32)
         mbarrier.wait(met.index(side), (i // 2) & 1)
         total = gl.sum(sums.index(side).load(received), axis=1)
-        row_scale = gl.rsqrt(total / (CTAS * COLUMNS) + epsilon)
-        row = first + i * step
+        row_scale = gl.rsqrt(total / (PARTS * COLUMNS) + epsilon)
+        row = first + i
         gl.store(scale_ptr + row + gl.zeros_like(total).to(gl.int32), row_scale)
-        y = x * gl.convert_layout(row_scale, part)[:, None]
+        y = x * to_warps(row_scale, layout, spread)
         if weight_ptr is not None:
-            y = y * weight
-        y_row = y_ptr + row.to(gl.int64) * y_stride
-        gl.store(y_row + place, y.to(y_ptr.dtype.element_ty), cache_modifier=".cs")
+            y = y * kept.load(layout).to(gl.float32)
+        gl.store(y_ptr + row.to(gl.int64) * y_stride + place, y.to(y_ptr.dtype.element_ty))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRowPlan:
-    """How clusters of `ctas` CTAs go from row to row: `clusters` of them, each with a ring of `stages` rows."""
+    """How clusters of `ctas` CTAs of `warps` warps share rows: `run` of them each, through a ring of `stages`.
+
+    `registers` caps those of a thread, 0 does not.
+    """
 
     ctas: int
     warps: int
     stages: int
-    clusters: int
+    run: int
+    registers: int = 0
 
 
 def why_not_split(matrix: Any, plan: ClusterRowPlan) -> str:
@@ -152,19 +178,23 @@ def why_not_split(matrix: Any, plan: ClusterRowPlan) -> str:
 def plan_split(matrix: Any, *, norm: bool) -> ClusterRowPlan | None:
     """The plan for rows of which one CTA cannot hold enough; None where other kernels do better (measured on an H200).
 
-    More clusters than can be resident are launched: they start as others end, so that not all of them do the same at
-    the same time.
+    A cluster ends after a row or two: the next ones start where memory is in use already, in the order of the rows.
     """
-    row_bytes, ctas = matrix.shape[1] * item_bytes(matrix), 8
-    if row_bytes < MOST_BYTES_ALONE:
+    row_bytes = matrix.shape[1] * item_bytes(matrix)
+    ctas = min(MOST_CTAS, row_bytes // PART_BYTES)
+    if row_bytes < (2 if norm else 1) * LEAST_BYTES or row_bytes > MOST_BYTES:
         return None
-    groups = 320 if norm else 640
-    plan = ClusterRowPlan(ctas, 8, 2, max(1, groups * multiprocessors_of(matrix) // 132))
-    return plan if row_bytes <= MOST_BYTES and not why_not_split(matrix, plan) else None
+    run = 1 if ctas == 2 else 2
+    plan = ClusterRowPlan(ctas, 8 * row_bytes // (ctas * PART_BYTES), run, run, THREE_RESIDENT)
+    return None if why_not_split(matrix, plan) else plan
 
 
-MOST_BYTES_ALONE, MOST_BYTES = 131072, 524288
+PART_BYTES, MOST_CTAS = 32768, 8
+"""A thread of 8 warps holds 64 elements of 16 bits of a part of that size; clusters of up to 8 CTAs always fit."""
+LEAST_BYTES, MOST_BYTES = 65536, 524288
 """Rows from the first size on are shared; a CTA's part of one of the second fills its registers."""
+THREE_RESIDENT = 80
+"""Registers of a thread with which three CTAs of 8 warps are resident at a time."""
 
 
 def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescriptor, dict[str, Any]]:
@@ -172,38 +202,45 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
     if reason := why_not_split(matrix, plan):
         raise ValueError(f"a cluster does not share these rows: {reason}")
     rows, columns = matrix.shape
-    bits, size, lanes = plan.ctas.bit_length() - 1, item_bytes(matrix), lanes_of(matrix)
+    size, lanes, parts = item_bytes(matrix), lanes_of(matrix), plan.ctas * plan.warps
     lines = columns // LONGEST_SIDE
-    cut = gl.NVMMASharedLayout(0, 8 * size, 3, cga_layout=[[0, 1 << bit, 0] for bit in range(bits)])
+    ctas, warps, both = _steps(plan.ctas), _steps(plan.warps), _steps(parts)
+    cut = gl.NVMMASharedLayout(0, 8 * size, 3, cga_layout=[[0, step, 0] for step in ctas])
     shape, strides = [rows, lines, LONGEST_SIDE], [row_stride(matrix), LONGEST_SIDE, 1]
     desc = TensorDescriptor(matrix, shape, strides, [1, lines, LONGEST_SIDE], cut)
-    vector = max(1, min(VECTOR_BYTES // size, columns // plan.ctas // (lanes * plan.warps)))
-    sources, targets = ([[step, 0] for step in _steps(bits)], [[0, step] for step in _steps(bits)])
-    nobody = [[0, 0]]
-    idle = (nobody * (lanes.bit_length() - 1), nobody * (plan.warps.bit_length() - 1))
-    square = [plan.ctas, plan.ctas]
+    vector = max(1, min(VECTOR_BYTES // size, columns // parts // lanes))
+    down = [[step, 0] for step in ctas]
+    idle = [[0, 0]] * len(_steps(lanes))
+    senders = [[0, step] for step in warps], [[0, plan.warps * step] for step in ctas]
+    numbers = [[0, step] for step in both]
     keywords = {
         "CTAS": plan.ctas,
         "STAGES": plan.stages,
-        "layout": gl.BlockedLayout([1, vector], [1, lanes], [1, plan.warps], [1, 0], cga_layout=sources),
-        "sent": gl.DistributedLinearLayout(sources, *idle, targets, square),
-        "received": gl.DistributedLinearLayout(targets, *idle, sources, square),
-        "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=sources),
+        "RUN": plan.run,
+        "layout": gl.BlockedLayout([1, vector], [1, lanes], [plan.warps, 1], [1, 0], cga_layout=down),
+        "sent": gl.DistributedLinearLayout([], (down + idle)[: len(idle)], *senders, [plan.ctas, parts]),
+        "received": gl.DistributedLinearLayout(
+            numbers[len(idle) :], (numbers + idle)[: len(idle)], [[0, 0]] * len(warps), down, [plan.ctas, parts]
+        ),
+        "spread": gl.DistributedLinearLayout([], idle, senders[0], down, [plan.ctas, plan.warps]),
+        "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=down),
         "num_warps": plan.warps,
         "num_ctas": plan.ctas,
+        **({"maxnreg": plan.registers} if plan.registers else {}),
     }
     return desc, keywords
 
 
-def _steps(bits: int) -> list[int]:
-    return [1 << bit for bit in range(bits)]
+def _steps(count: int) -> list[int]:
+    """The powers of two below a power of two."""
+    return [1 << bit for bit in range(count.bit_length() - 1)]
 
 
 def launch_softmax_split(x: Any, y: Any, plan: ClusterRowPlan) -> Launch:
     """Softmax of the rows of a matrix that clusters can share; `ValueError` for another one."""
     desc, keywords = _shared_keywords(x, plan)
     rows = x.shape[0]
-    return Launch(softmax_split, (min(rows, plan.clusters),), (desc, y, rows, row_stride(y)), keywords, _moved(x, y))
+    return Launch(softmax_split, (cdiv(rows, plan.run),), (desc, y, rows, row_stride(y)), keywords, _moved(x, y))
 
 
 def launch_rms_norm_split(x: Any, weight: Any, y: Any, scale: Any, epsilon: float, plan: ClusterRowPlan) -> Launch:
@@ -211,7 +248,7 @@ def launch_rms_norm_split(x: Any, weight: Any, y: Any, scale: Any, epsilon: floa
     desc, keywords = _shared_keywords(x, plan)
     rows = x.shape[0]
     arguments = (desc, weight, y, scale, rows, row_stride(y), epsilon)
-    return Launch(rms_norm_split, (min(rows, plan.clusters),), arguments, keywords, _moved(x, y))
+    return Launch(rms_norm_split, (cdiv(rows, plan.run),), arguments, keywords, _moved(x, y))
 
 
 def _moved(x: Any, y: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glueball.kernels import bulk_copies
-from glueball.kernels.arrays import empty, lanes_of, multiprocessors_of
+from glueball.kernels.arrays import empty, lanes_of
 from glueball.kernels.boxes import (
     GRANULE,
     LONGEST_SIDE,
@@ -29,37 +29,30 @@ from glueball.runtime.host_functions import cdiv, next_power_of_2
 PLAIN_WARPS = 8
 PLAIN_TILE = 64
 PLAIN_ELEMENTS = 4096
+TURNED_SIDE = 64
 LEAST_TURNED = 16
 """The least extent of a side that a transposing box has."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """How boxes are copied: `box_bytes` at most, a ring of `stages` boxes of which `stores` are being stored at a time.
+    """How boxes are copied: `box_bytes` at most; priorities in the second-level cache, such as `evict_first`."""
 
-    `programs` are those of a multiprocessor, `run` the boxes next to each other that one of them takes, `warps` its
-    warps; `load_priority` and `store_priority` those in the second-level cache, such as `evict_first`.
-    """
-
-    box_bytes: int = 32768
-    stages: int = 4
-    stores: int = 1
-    programs: int = 1
-    run: int = 1
-    warps: int = 1
+    box_bytes: int = 65536
     load_priority: str = ""
     store_priority: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """How boxes are transposed: squares of `side` elements; the rest as in `CopyPlan`."""
+    """How boxes are transposed: their sides along the source's rows and the result's, in bytes; the rest as above.
 
-    side: int = 64
-    stages: int = 3
-    stores: int = 2
-    programs: int = 2
-    warps: int = 8
+    Where `result_bytes` is 0 that side has 64 elements, at least 128 bytes.
+    """
+
+    source_bytes: int = 256
+    result_bytes: int = 0
+    warps: int = 16
     load_priority: str = ""
     store_priority: str = ""
 
@@ -182,41 +175,33 @@ def _turned_order(pairing: Pairing) -> list[int]:
 def _launch_boxes(first: Any, second: Any, pairing: Pairing, plan: CopyPlan, moved: int) -> Launch:
     box = box_of(pairing.shape, item_bytes(first), plan.box_bytes)
     counts = tuple(cdiv(extent, side) for extent, side in zip(pairing.shape, box, strict=True))
-    boxes = math.prod(counts)
-    keywords = {
-        "STAGES": plan.stages,
-        "STORES": plan.stores,
-        "RUN": plan.run,
-        "LOAD_POLICY": priority(plan.load_priority),
-        "STORE_POLICY": priority(plan.store_priority),
-        "num_warps": plan.warps,
-    }
-    grid = (min(cdiv(boxes, plan.run), plan.programs * multiprocessors_of(first)),)
     descriptors = (
         descriptor(first, pairing.shape, pairing.source, box),
         descriptor(second, pairing.shape, pairing.destination, box),
     )
-    return Launch(bulk_copies.copy_boxes, grid, (*descriptors, counts, boxes), keywords, moved)
+    keywords = {**_policies(plan), "num_warps": 1}
+    return Launch(bulk_copies.copy_box, (math.prod(counts),), (*descriptors, counts), keywords, moved)
+
+
+def _policies(plan: CopyPlan | TurnPlan) -> dict[str, Any]:
+    return {"LOAD_POLICY": priority(plan.load_priority), "STORE_POLICY": priority(plan.store_priority)}
 
 
 def _launch_turned(first: Any, second: Any, pairing: Pairing, plan: TurnPlan, moved: int) -> Launch:
     size = item_bytes(first)
     kept, turned = _kept_order(pairing), _turned_order(pairing)
     # Rows of 128 bytes, the span of the swizzle, are the least of a box on either side.
-    sides = [max(ROW_BYTES // size, min(plan.side, next_power_of_2(pairing.shape[axis]))) for axis in kept[-2:]]
+    wanted = plan.source_bytes, plan.result_bytes or TURNED_SIDE * size
+    extents = [next_power_of_2(pairing.shape[axis]) for axis in kept[-2:]]
+    sides = [max(ROW_BYTES, min(side, extent * size)) // size for side, extent in zip(wanted, extents, strict=True)]
     outer = [1] * (len(kept) - 2)
     shape = [pairing.shape[axis] for axis in kept]
     counts = tuple(cdiv(extent, side) for extent, side in zip(shape, [*outer, *sides], strict=True))
-    boxes = math.prod(counts)
     keywords = {
-        "STAGES": plan.stages,
-        "STORES": plan.stores,
         "layout": turned_layout(sides[0], sides[1], size, plan.warps),
-        "LOAD_POLICY": priority(plan.load_priority),
-        "STORE_POLICY": priority(plan.store_priority),
+        **_policies(plan),
         "num_warps": plan.warps,
     }
-    grid = (min(boxes, plan.programs * multiprocessors_of(first)),)
     descriptors = (
         descriptor(
             first,
@@ -227,7 +212,7 @@ def _launch_turned(first: Any, second: Any, pairing: Pairing, plan: TurnPlan, mo
         ),
         descriptor(second, shape, [pairing.destination[axis] for axis in kept], [*outer, *sides], ROW_BYTES),
     )
-    return Launch(bulk_copies.transpose_boxes, grid, (*descriptors, counts, boxes), keywords, moved)
+    return Launch(bulk_copies.turn_box, (math.prod(counts),), (*descriptors, counts), keywords, moved)
 
 
 def turned_layout(rows: int, columns: int, size: int, warps: int) -> BlockedLayout:

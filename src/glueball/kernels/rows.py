@@ -11,7 +11,14 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import RowPlan, as_rows, check_line, empty, lanes_of, line, plan_rows, row_stride
-from glueball.kernels.bulk_row_plans import BulkRowPlan, launch_norm_bulk, launch_softmax_bulk, plan_norm, plan_softmax
+from glueball.kernels.bulk_row_plans import (
+    BulkNormPlan,
+    BulkRowPlan,
+    launch_norm_bulk,
+    launch_softmax_bulk,
+    plan_norm,
+    plan_softmax,
+)
 from glueball.kernels.cluster_rows import (
     ClusterRowPlan,
     launch_rms_norm_split,
@@ -21,7 +28,8 @@ from glueball.kernels.cluster_rows import (
 from glueball.kernels.ladder import Launch
 from glueball.runtime.host_functions import cdiv, next_power_of_2
 
-AnyPlan = RowPlan | BulkRowPlan | ClusterRowPlan
+SoftmaxPlan = RowPlan | BulkRowPlan | ClusterRowPlan
+NormPlan = RowPlan | BulkNormPlan | ClusterRowPlan
 
 LEAST: gl.constexpr = gl.constexpr(-3.4028234663852886e38)
 """The least float32: where a running maximum starts, so that a slot that saw no element rescales without a NaN."""
@@ -280,8 +288,10 @@ def _bytes(*arrays: Any) -> int:
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
 
 
-def launch_softmax(x: Any, y: Any, plan: AnyPlan | None = None) -> Launch:
+def launch_softmax(x: Any, y: Any, plan: SoftmaxPlan | None = None) -> Launch:
     """Softmax of the rows of a matrix into another one of its shape."""
+    if isinstance(plan, BulkNormPlan):
+        raise ValueError(f"{plan} is a plan for a norm")
     plan = plan or plan_split(x, norm=False) or plan_softmax(x)
     if isinstance(plan, ClusterRowPlan):
         return launch_softmax_split(x, y, plan)
@@ -298,17 +308,19 @@ def launch_norm(
     mean: Any,
     scale: Any,
     epsilon: float,
-    plan: AnyPlan | None = None,
+    plan: NormPlan | None = None,
 ) -> Launch:
     """RMS norm of the rows of a matrix, or layer norm where `mean` (float32, one a row) is given; `scale` as `mean`."""
+    if isinstance(plan, BulkRowPlan):
+        raise ValueError(f"{plan} is a plan for softmax")
     if plan is None and mean is None and bias is None:
         plan = plan_split(x, norm=True)
-    plan = plan or plan_norm(x, sum(each is not None for each in (weight, bias)))
+    plan = plan or plan_norm(x)
     if isinstance(plan, ClusterRowPlan):
         if mean is not None or bias is not None:
             raise ValueError("a cluster shares the rows of an RMS norm without bias, not of a layer norm")
         return launch_rms_norm_split(x, weight, y, scale, float(epsilon), plan)
-    if isinstance(plan, BulkRowPlan):
+    if isinstance(plan, BulkNormPlan):
         return launch_norm_bulk(x, weight, bias, y, mean, scale, float(epsilon), plan)
     before, after = (x, weight, bias, y, mean, scale), (row_stride(x), row_stride(y), float(epsilon))
     return _launch((norm_rows, norm_looped), x, plan, before, after, _bytes(x, y), CENTRED=mean is not None)
@@ -319,14 +331,14 @@ def launch_reduction(x: Any, y: Any, *, greatest: bool, plan: RowPlan | None = N
     return _launch((reduce_rows, reduce_looped), x, plan, (x, y), (row_stride(x),), _bytes(x, y), GREATEST=greatest)
 
 
-def softmax(x: Any, plan: AnyPlan | None = None) -> Any:
+def softmax(x: Any, plan: SoftmaxPlan | None = None) -> Any:
     """`exp(x) / sum(exp(x))` along the last dimension, in the type of `x`, a float. `ValueError` for an empty row."""
     y = empty(x, tuple(x.shape))
     launch_softmax(as_rows(x, "x"), as_rows(y, "y"), plan).run()
     return y
 
 
-def rms_norm(x: Any, weight: Any = None, epsilon: float = 1e-5, plan: AnyPlan | None = None) -> tuple[Any, Any]:
+def rms_norm(x: Any, weight: Any = None, epsilon: float = 1e-5, plan: NormPlan | None = None) -> tuple[Any, Any]:
     """`x * scale * weight` along the last dimension with `scale = 1 / sqrt(mean(x**2) + epsilon)`.
 
     Gives the result, of the shape and type of `x`, and `scale`, float32 of shape `x.shape[:-1]`.
@@ -336,7 +348,7 @@ def rms_norm(x: Any, weight: Any = None, epsilon: float = 1e-5, plan: AnyPlan | 
 
 
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, epsilon: float = 1e-5, plan: AnyPlan | None = None
+    x: Any, weight: Any = None, bias: Any = None, epsilon: float = 1e-5, plan: NormPlan | None = None
 ) -> tuple[Any, Any, Any]:
     """`(x - mean) * scale * weight + bias` along the last dimension with `scale = 1 / sqrt(variance + epsilon)`.
 
@@ -346,7 +358,7 @@ def layer_norm(
 
 
 def _norm(
-    x: Any, weight: Any, bias: Any, epsilon: float, plan: AnyPlan | None, *, centred: bool
+    x: Any, weight: Any, bias: Any, epsilon: float, plan: NormPlan | None, *, centred: bool
 ) -> tuple[Any, Any, Any]:
     matrix = as_rows(x, "x")
     for array, name in ((weight, "weight"), (bias, "bias")):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from glueball.errors import DeadlockError, RemoteMemoryError, SimulationError
 from glueball.location import SourceLocation
 from glueball.sim.clocks import Clocks
 from glueball.sim.group import BlockGroup
 from glueball.sim.shadow import INSTRUCTION_BITS
+from glueball.thread.ir import Completion
 
 if TYPE_CHECKING:
     from glueball.sim.launch import Launch
@@ -74,15 +77,22 @@ class Cluster:
             group.words.announce()
 
     def leave(self, group: BlockGroup) -> None:
-        """A CTA ends, which no other one may do anything in the memory of any more."""
+        """A CTA ends, which no other one may do anything in the memory of any more.
+
+        What other CTAs have sent there has arrived: that nothing is in flight has been checked before.
+        """
         group.ended = True
         floors = self.clocks.all_floors(group.first_agent)[0]
         for agent, read in group.shadow.reads.items():
             rank = agent // self.launch.partitions
-            late = read.reshape(-1) >= floors[agent]
-            if agent < self.clocks.partitions and rank != group.rank and late.any():
-                entry = int(read.reshape(-1)[int(late.argmax())])
-                line = self.launch.instructions[entry & INSTRUCTION_BITS].location
+            if agent >= self.clocks.partitions or rank == group.rank:
+                continue
+            late = read.reshape(-1)
+            for entry in np.unique(late[late >= floors[agent]]).tolist():
+                instruction = self.launch.instructions[entry & INSTRUCTION_BITS]
+                if instruction.record.completion is Completion.MBARRIER:
+                    continue
+                line = instruction.location
                 raise RemoteMemoryError(
                     f"{group.name} may end before {self.groups[rank].name} has read its shared memory at {line}: a "
                     f"cluster barrier must come between",

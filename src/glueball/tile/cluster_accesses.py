@@ -34,11 +34,16 @@ def is_routed(operation: Operation, ctas: int) -> bool:
     return bool(group_mask(kind)) or (kept is not None and kept != ctas - 1)
 
 
+def arrives_elsewhere(operation: Operation, ctas: int) -> bool:
+    """Whether threads arrive at mbarriers in the memory of other CTAs."""
+    return operation.opcode in ("mbarrier_arrive", "mbarrier_expect") and is_routed(operation, ctas)
+
+
 def words_elsewhere(operation: Operation, ctas: int) -> Iterator[Value]:
     """The mbarriers that an operation uses in the memory of other CTAs."""
     match operation.opcode:
         case "mbarrier_arrive" | "mbarrier_expect":
-            if is_routed(operation, ctas):
+            if arrives_elsewhere(operation, ctas):
                 yield operation.operands[0]
         case "bulk_load":
             if operation.attributes["multicast"]:

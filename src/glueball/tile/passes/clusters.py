@@ -3,7 +3,8 @@
 A tile that is stored to a view goes to the CTAs first in whose memory its elements lie, so that all stores are to a
 CTA's own memory. A cluster barrier stands between accesses of one byte by threads of different CTAs, after mbarriers
 are initialised that other CTAs use, and at the end, so that no CTA ends while another may still use its memory. What
-asynchronous units do in the memory of other CTAs is for the author to order, by mbarriers.
+asynchronous units do in the memory of other CTAs is for the author to order, by mbarriers: where there is nothing else,
+the barrier at the end is relaxed, and does not wait until a CTA's stores to global memory have arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from glueball.layouts import DistributedLinearLayout, LinearLayout, f2
 from glueball.targets import Target
 from glueball.tile.buffers import views_of
-from glueball.tile.cluster_accesses import all_words_elsewhere
+from glueball.tile.cluster_accesses import all_words_elsewhere, arrives_elsewhere
 from glueball.tile.ir import Operation, Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS
 from glueball.tile.passes.rewriting import Sequel, rewrite
@@ -94,19 +95,22 @@ def insert_cluster_barriers(function: TileFunction, target: Target) -> None:
         exposed |= access.bytes if access.remote else 0
     for view in all_words_elsewhere(function):
         words |= shared.touched(view)
-    _Walk(shared, exposed, words).region(function.body, State())
+    waits = bool(exposed) or any(arrives_elsewhere(each, function.num_ctas) for each in function.body.walk())
+    _Walk(shared, exposed, words, waits).region(function.body, State())
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
     """A walk through a function that inserts as it goes: what is there stays, so that a loop is walked until it holds.
 
-    `exposed` are the bytes that CTAs read in the memory of others, `words` those of mbarriers that they use there.
+    `exposed` are the bytes that CTAs read in the memory of others, `words` those of mbarriers that they use there;
+    `waits` says that what threads do there must have happened before a CTA ends.
     """
 
     shared: SharedAccesses
     exposed: int
     words: int
+    waits: bool
 
     def region(self, region: Region, state: State) -> State:
         """Through a region; the state at its end."""
@@ -125,7 +129,8 @@ class _Walk:
         if operation.opcode == "cluster_barrier":
             return [fence] if state.initialised and last != fence.opcode else [], State(state.apart, state.started)
         if operation.opcode == "return":
-            return [] if last == "cluster_barrier" else [cluster_barrier(operation)], state
+            ended = earlier and last == "cluster_barrier" and not (self.waits and earlier[-1].attributes["relaxed"])
+            return [] if ended else [cluster_barrier(operation, relaxed=not self.waits)], state
         needed = []
         if state.initialised and self.uses_shared_memory(operation):
             needed = [fence, cluster_barrier(operation, relaxed=True)]
