@@ -15,7 +15,7 @@ import inspect
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import peer
@@ -26,7 +26,7 @@ from report import interleaved, print_rows, row, write
 from glueball.kernels import addition, bulk_copies, bulk_rows, scatter
 from glueball.kernels import rows as row_kernels
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan
-from glueball.kernels.bulk_row_plans import BulkRowPlan
+from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan
 from glueball.kernels.copies import CopyPlan, TurnPlan, launch_copy
 from glueball.kernels.gathers import GatherPlan, launch_embedding_bulk
 from glueball.kernels.ladder import Launch
@@ -113,12 +113,12 @@ def copies(pool: Pool) -> Iterator[Job]:
     yield Job("copy", lambda plan: launch_copy(x, y, plan), y, lambda part: x[part], {}, copy_plans)
     yield Job(
         "copy opposite", lambda plan: launch_copy(x, y.T, plan), y, lambda part: x.T[part],
-        {"torch": lambda: y.T.copy_(x)}, lambda: turn_plans(4),
+        {"torch": lambda: y.T.copy_(x)}, turn_plans,
     )  # fmt: skip
     halves, turned = pool.halves(16384, 16384)
     yield Job(
         "copy opposite 16", lambda plan: launch_copy(halves, turned.T, plan), turned, lambda part: halves.T[part],
-        {"torch": lambda: turned.T.copy_(halves)}, lambda: turn_plans(2),
+        {"torch": lambda: turned.T.copy_(halves)}, turn_plans,
     )  # fmt: skip
 
 
@@ -168,28 +168,18 @@ def add_plans() -> Iterator[AddPlan]:
 
 
 def copy_plans() -> Iterator[CopyPlan]:
-    """Boxes of 8 to 64 KiB in rings of a half to all of shared memory; then orders and priorities of likely ones."""
-    for size, programs, share in itertools.product((8192, 16384, 32768, 65536), (1, 2, 3, 4), (1.0, 0.5)):
-        stages = int(share * (SHARED_BYTES - 2048 * programs)) // (size * programs)
-        for stores in sorted({1, 2, stages // 2} & set(range(1, stages))):
-            yield CopyPlan(size, stages, stores, programs)
-    for size, stages, programs in ((32768, 6, 1), (16384, 6, 2), (16384, 12, 1), (8192, 12, 2)):
-        likely = CopyPlan(size, stages, stages // 3, programs)
-        for run in (2, 8):
-            yield replace(likely, run=run)
-        for load, store in itertools.product(("", "evict_first"), repeat=2):
-            if load or store:
-                yield replace(likely, load_priority=load, store_priority=store)
+    """Boxes of 8 to 128 KiB, then priorities of likely ones."""
+    for size in (8192, 16384, 32768, 65536, 131072):
+        yield CopyPlan(size)
+    for size, (load, store) in itertools.product((32768, 65536), itertools.product(("", "evict_first"), repeat=2)):
+        if load or store:
+            yield CopyPlan(size, load, store)
 
 
-def turn_plans(size: int) -> Iterator[TurnPlan]:
-    """Squares of 32 to 128 elements."""
-    for side, stages, stores, programs, warps in itertools.product(
-        (32, 64, 128), (2, 3, 4, 6), (1, 2), (1, 2, 3, 4), (4, 8, 16)
-    ):
-        used = (stages + stores) * side * side * size * programs
-        if SHARED_BYTES // 3 < used <= SHARED_BYTES - 2048 * programs and warps * programs <= 32:
-            yield TurnPlan(side, stages, stores, programs, warps)
+def turn_plans() -> Iterator[TurnPlan]:
+    """Boxes of 128 to 512 bytes a side."""
+    for source, result, warps in itertools.product((128, 256, 512), (128, 256, 512), (4, 8, 16)):
+        yield TurnPlan(source, result, warps)
 
 
 def softmax_plans() -> Iterator[BulkRowPlan]:
@@ -204,12 +194,10 @@ def softmax_plans() -> Iterator[BulkRowPlan]:
         yield BulkRowPlan(8, 1, 3, 1, registers, "evict_first")
 
 
-def norm_plans() -> Iterator[BulkRowPlan]:
-    """One or two rows beside the weights."""
-    for warps, stages, parts in itertools.product((8, 16, 32), (1, 2), (1, 2, 4)):
-        if parts * 256 * warps <= ROWS[1]:
-            yield BulkRowPlan(warps, stages, 1, parts)
-            yield BulkRowPlan(warps, stages, 1, parts, 0, "evict_first")
+def norm_plans() -> Iterator[BulkNormPlan]:
+    """A program for each row."""
+    for warps, parts in itertools.product((8, 16, 32), (1, 2, 4)):
+        yield BulkNormPlan(warps, parts)
 
 
 def gather_plans() -> Iterator[GatherPlan]:
@@ -274,7 +262,7 @@ def gluon_kernels() -> dict[Any, Any]:
     found = {}
     for module, names in (
         (addition, [rung.kernel.__name__ for rung in ADD_RUNGS]),
-        (bulk_copies, ["copy_boxes", "transpose_boxes", "copy_strided"]),
+        (bulk_copies, ["copy_box", "turn_box", "copy_strided"]),
         (bulk_rows, ["softmax_held", "softmax_reread", "norm_reread", "embedding_boxes"]),
     ):
         theirs = peer.translated(inspect.getsource(module), f"gluon_{module.__name__.rpartition('.')[2]}")

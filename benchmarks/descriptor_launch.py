@@ -65,10 +65,12 @@ def main() -> None:
         other = language.NVMMASharedLayout(128, 16)
         kernel = peer.translated(SOURCE, "gluon_empty_descriptors").empty
         found["gluon"] = sides(kernel, lambda tensor: theirs.from_tensor(tensor, BLOCK, other))
-    rows = [
-        measure(f"{way}-3-descriptors", {side: ways[way] for side, ways in found.items()})
-        for way in ("held", "moved", "fresh")
-    ]
+    rows = measure(
+        {
+            f"{way}-3-descriptors": {side: ways[way] for side, ways in found.items()}
+            for way in ("held", "moved", "fresh")
+        }
+    )
     print_rows(rows)
     print(f"written: {write('descriptor_launch.json', torch.cuda.get_device_name(), rows)}")
 

@@ -4,8 +4,8 @@
     python benchmarks/gemm.py --sweep 8192x8192x512,4096x4096x4096 [--type fp16] [--save]
 
 Times are those of kernels: a graph of several launches is replayed between two events, so that no host time counts.
-Gluon's sides are versions v7 (persistent, pipelined, as its own tutorials have it) and v8 of `gemm_steps`, the same
-source with other import lines. Writes results/gemm.json.
+Gluon's side is version v7 of `gemm_steps`, persistent and pipelined as its own tutorials have it: the same source with
+other import lines. Writes results/gemm.json.
 
 `--sweep` times glueball alone with many plans beside cuBLAS and prints them from the best one on; `--save` puts the
 best into the table that is shipped.
@@ -28,7 +28,21 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from gemm_jobs import ODD, SERIES, SIDE, TOLERANCE, TYPES, Job, Pool, gluon_launch, gluon_steps, narrow, odd, plain
+from gemm_jobs import (
+    GLUON_STEP,
+    ODD,
+    SERIES,
+    SIDE,
+    TOLERANCE,
+    TYPES,
+    Job,
+    Pool,
+    gluon_launch,
+    gluon_steps,
+    narrow,
+    odd,
+    plain,
+)  # fmt: skip
 from gemm_jobs import series as series_jobs
 from gemm_jobs import steps as step_jobs
 from report import interleaved, print_rows, row, write
@@ -111,7 +125,7 @@ def compile_times(gluon: ModuleType | None, rounds: int = 3) -> dict[str, Any]:
 
     makers = {"glueball": lambda group: gemm_ladder.launch(STEPS[8], a, b, c, GROUP=group)}
     if gluon is not None:
-        makers["gluon"] = lambda group: gluon_launch(STEPS[7], gluon, a, b, c, GROUP=group)
+        makers["gluon"] = lambda group: gluon_launch(STEPS[GLUON_STEP], gluon, a, b, c, GROUP=group)
     for make in makers.values():
         compiled(make, 3)
     samples = {side: [compiled(make, 5 + each) for each in range(rounds)] for side, make in makers.items()}
@@ -158,10 +172,7 @@ def run_parts(options: argparse.Namespace) -> None:
         print_rows([result])
         if "detail" in result:
             print(f"    {result['detail']}", flush=True)
-    means = {
-        part: {side: geometric_mean(found, side) for side in ("cublas", "gluon", "gluon v8")}
-        for part, found in rows.items()
-    }
+    means = {part: {side: geometric_mean(found, side) for side in ("cublas", "gluon")} for part, found in rows.items()}
     for part, ratios in means.items():
         shown = ", ".join(f"{ratio:.3f} of {side}" for side, ratio in ratios.items() if not math.isnan(ratio))
         print(f"{part}: geometric mean {shown}")

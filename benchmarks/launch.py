@@ -87,16 +87,19 @@ def addition(sets: Sequence[tuple[Any, ...]]) -> Side:
     return Side(lambda first, second, *_: torch.add(first, second, out=output), sets, is_bound=True)
 
 
-def measure(name: str, sides: dict[str, Side]) -> dict[str, Any]:
-    """One row: every side several times in turn."""
-    samples: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(ROUNDS):
-        for side, what in sides.items():
-            samples[side] += host_times(what)
-    return row(name, "us", samples, higher_is_better=False)
+def measure(ways: dict[str, dict[str, Side]]) -> list[dict[str, Any]]:
+    """A row for each way of launching: every side several times in turn."""
+    samples = {name: {side: list[float]() for side in sides} for name, sides in ways.items()}
+    for turn in range(1 + ROUNDS):
+        for name, sides in ways.items():
+            for side, what in sides.items():
+                times = host_times(what)
+                if turn:
+                    samples[name][side] += times
+    return [row(name, "us", found, higher_is_better=False) for name, found in samples.items()]
 
 
-def rows_of(count: int, ours: Any, theirs: Any) -> list[dict[str, Any]]:
+def ways_of(count: int, ours: Any, theirs: Any) -> dict[str, dict[str, Side]]:
     """The ways of launching a kernel of `count` tensors."""
     sets = [tuple(torch.zeros(64, device="cuda") for _ in range(count)) for _ in range(2)]
     one = sets[:1]
@@ -114,15 +117,16 @@ def rows_of(count: int, ours: Any, theirs: Any) -> list[dict[str, Any]]:
         peers = (Side(theirs, sets), Side(theirs, one), Side(bound, sets, True), Side(bound, one, True))
         for sides, side in zip(ways.values(), peers, strict=True):
             sides["gluon"] = side
-    return [measure(name, {**sides, "torch.add": addition(sets)}) for name, sides in ways.items()]
+    return {name: {**sides, "torch.add": addition(sets)} for name, sides in ways.items()}
 
 
 def main() -> None:
     """Measures every row and writes the result file."""
     module = peer.translated(SOURCE, "gluon_empty") if peer.peer_module() is not None else None
-    rows = []
+    ways = {}
     for count, ours in ((5, empty5), (20, empty20)):
-        rows += rows_of(count, ours, None if module is None else getattr(module, f"empty{count}"))
+        ways |= ways_of(count, ours, None if module is None else getattr(module, f"empty{count}"))
+    rows = measure(ways)
     print_rows(rows)
     print(f"written: {write('launch.json', torch.cuda.get_device_name(), rows)}")
 
