@@ -100,3 +100,20 @@ def test_text_and_issue_agree(name: str, kinds: tuple[str, ...], attributes: dic
     agree = same.all(axis=1) | (_is_nan(actual) & _is_nan(expected))
     wrong = np.flatnonzero(~agree)
     assert not len(wrong), [(*(o[i] for o in operands), actual[i], expected[i]) for i in wrong[:5]]
+
+
+def test_every_bfloat16_of_a_word_is_extended() -> None:
+    kernel = Kernel("gfx942")
+    builder = kernel.builder
+    body = builder.new_region(["i64"])
+    with builder.inside(body, loop=True):
+        place = builder.mul(body.arguments[0], builder.constant("i64", 4))
+        halves = kernel.emit(memory.GLOBAL_LOAD, (builder.add(kernel.x, place),), type="bf16", count=2, offset=0)
+        wide = [builder.convert(conversion.FLOAT_EXTEND, half, "f32") for half in halves]
+        to = builder.add(kernel.y, builder.mul(place, builder.constant("i64", 2)))
+        kernel.emit(memory.GLOBAL_STORE, (to, *wide), type="f32", count=2, offset=0)
+    bounds = (builder.constant("i64", number) for number in (0, 1 << 15, 1))
+    builder.structured(control.FOR, tuple(bounds), [body], ())
+    x, y = np.arange(1 << 16, dtype=np.uint16), np.zeros(1 << 16, np.uint32)
+    run_on_host(kernel, x, y)
+    np.testing.assert_array_equal(y, x.astype(np.uint32) << 16)

@@ -80,16 +80,25 @@ class Carried:
 
 
 def carried_words(loop: Instruction) -> list[Places]:
-    """The words that a counted loop carries: what its accesses take from one word each."""
+    """The words that a counted loop carries: what its accesses take from one word each, or load as one for later."""
     (region,) = loop.regions
-    position = {argument: index for index, argument in enumerate(region.arguments[1:])}
+    last = region.instructions[-1] if region.instructions else None
+    yielded = last.operands if last is not None and last.record.name == "yield" else ()
     found: dict[int, Places] = {}
-    for instruction in region.walk():
-        for word in _words(instruction):
-            places = tuple(position[value] for value in word if value in position)
-            if len(set(places)) == len(word) and found.keys().isdisjoint(places):
-                found.update(dict.fromkeys(places, places))
+    for values, words in ((region.arguments[1:], _words), (yielded, _loaded_words)):
+        position = {value: index for index, value in enumerate(values)}
+        for instruction in region.walk():
+            for word in words(instruction):
+                places = tuple(position[value] for value in word if value in position)
+                if len(set(places)) == len(word) and found.keys().isdisjoint(places):
+                    found.update(dict.fromkeys(places, places))
     return list(dict.fromkeys(found.values()))
+
+
+def _loaded_words(instruction: Instruction) -> Iterator[Sequence[Value]]:
+    """The registers that an instruction loads as one word each."""
+    if instruction.record.name in ("global_load", "shared_load", "load_matrix"):
+        yield from _narrow_words(instruction.results)
 
 
 def _words(instruction: Instruction) -> Iterator[Sequence[Value]]:
@@ -109,7 +118,7 @@ def _words(instruction: Instruction) -> Iterator[Sequence[Value]]:
 
 
 def _narrow_words(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """Narrow registers in the order in which a matrix instruction takes them, word by word."""
+    """Narrow registers in the order in which an instruction takes or gives them, word by word."""
     for bits, group in groupby(values, key=lambda value: BITS[value.type]):
         together = list(group)
         size = WORD_BITS // bits

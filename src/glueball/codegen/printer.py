@@ -14,7 +14,7 @@ from glueball.errors import CodeGenerationError, TargetError, render
 from glueball.location import SourceLocation
 from glueball.targets import TARGETS, Target
 from glueball.thread.control import PARTITIONS
-from glueball.thread.ir import Function, Instruction, Record, Region, Scope, Template, Value
+from glueball.thread.ir import BITS, Function, Instruction, Record, Region, Scope, Template, Value
 from glueball.thread.words import llvm_type
 
 GRID_CONSTANT_VERSION = 77
@@ -52,6 +52,7 @@ class FunctionPrinter:
         self._shared_bases: dict[str, str] = {}
         self._shared_addresses: dict[tuple[str, str], str] = {}
         self._words: dict[tuple[Value, ...], str] = {}
+        self._halves: dict[Value, tuple[str, bool]] = {}
         self.first_warp = 0
         has_workers = any(instruction.record is PARTITIONS for instruction in function.body.walk())
         self._partitions = Partitions(self, function) if has_workers else None
@@ -182,10 +183,16 @@ class FunctionPrinter:
     def remember(self, values: Sequence[Value], word: str) -> None:
         """Notes that these registers are just what a word holds."""
         self._words[tuple(values)] = word
+        if len(values) == 2 and BITS[values[0].type] == 16:
+            self._halves |= {value: (word, upper) for value, upper in zip(values, (False, True), strict=True)}
 
     def word_of(self, values: Sequence[Value]) -> str | None:
         """The word that these registers, in this order, were taken out of."""
         return self._words.get(tuple(values))
+
+    def half_of(self, value: Value) -> tuple[str, bool] | None:
+        """The word of 32 bits that a register of 16 was taken out of, and whether it is the upper half."""
+        return self._halves.get(value)
 
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language."""

@@ -59,7 +59,29 @@ SIGN_EXTEND = _conversion("sign_extend", "sext", _astype)
 ZERO_EXTEND = _conversion("zero_extend", "zext", _extend_unsigned)
 TRUNCATE = _conversion("truncate", "trunc", _truncate)
 BITCAST = _conversion("bitcast", "bitcast", _bitcast)
-FLOAT_EXTEND = _conversion("float_extend", "fpext", _astype)
+
+
+def _emit_extension(instruction: Instruction, emitter: Emitter) -> None:
+    """A bfloat16 is the upper half of a float: one that was taken out of a word need not be."""
+    (operand,), (result,) = instruction.operands, instruction.results
+    name = emitter.name(result)
+    half = emitter.half_of(operand) if (operand.type, result.type) == ("bf16", "f32") else None
+    if half is None:
+        emitter.line(f"{name} = fpext {llvm_type(operand.type)} {emitter.name(operand)} to {llvm_type(result.type)}")
+        return
+    word, upper = half
+    bits = emitter.fresh()
+    emitter.line(f"{bits} = and i32 {word}, {UPPER_HALF}" if upper else f"{bits} = shl i32 {word}, 16")
+    emitter.line(f"{name} = bitcast i32 {bits} to float")
+
+
+UPPER_HALF = -1 << 16
+FLOAT_EXTEND = Record(
+    name="float_extend",
+    result_types=_to_attribute,
+    llvm={"any": _emit_extension},
+    issue=lambda _, attributes, operand: _astype(operand, attributes),
+)
 FLOAT_TRUNCATE = _conversion(
     "float_truncate", "fptrunc", lambda operand, attributes: numerics.round_float(operand, NUMPY[attributes["to"]])
 )

@@ -92,6 +92,9 @@ class Emitter(Protocol):
     def word_of(self, values: Sequence[Value]) -> str | None:
         """The word that these registers, in this order, were taken out of."""
 
+    def half_of(self, value: Value) -> tuple[str, bool] | None:
+        """The word of 32 bits that a register of 16 was taken out of, and whether it is the upper half."""
+
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language, such as 74 for PTX 7.4."""
 
