@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glueball.errors import OutOfResources
@@ -23,18 +23,36 @@ class Lifetime:
     last: int
 
 
-def lifetimes(function: TileFunction) -> list[Lifetime]:
+def lifetimes(function: TileFunction, *, apart: bool = True) -> list[Lifetime]:
     """The span of every allocation, from where it is made to its last use, through any view.
 
     One made outside a loop and used inside lives through the whole loop, as does one that a loop passes on to its next
-    turn.
+    turn. With `apart`, small scratch memory lives from start to end.
     """
     views = views_of(function)
     walk = _Walk(views)
     walk.visit(function.body, ())
-    for name in _of_other_ctas(function, views):
+    for name in (*_of_other_ctas(function, views), *(_small_scratch(function) if apart else ())):
         walk.spans[name].first, walk.spans[name].last = 0, walk.clock
     return list(walk.spans.values())
+
+
+def _small_scratch(function: TileFunction) -> Iterator[str]:
+    """Small allocations by which threads exchange registers, `SMALL_BYTES` in all: they share space with nothing.
+
+    Before the next one is written, nobody has to wait until all have read the last.
+    """
+    sizes: dict[str, int] = {}
+    left = SMALL_BYTES
+    for operation in function.body.walk():
+        if operation.opcode == "allocate_shared":
+            sizes[operation.attributes["name"]] = operation.attributes["bytes"]
+        elif operation.opcode == "shared_store":
+            name: str = operation.attributes["allocation"]
+            size = sizes.pop(name, SMALL_BYTES)
+            if size < SMALL_BYTES and size <= left:
+                left -= size
+                yield name
 
 
 def _of_other_ctas(function: TileFunction, views: Mapping[Value, Places]) -> Iterator[str]:
@@ -122,15 +140,25 @@ class _Walk:
 def place_shared_memory(function: TileFunction, target: Target) -> None:
     """Gives every `allocate_shared` its `offset` (bytes) and the function its `shared_bytes`.
 
-    First fit in order of size. `OutOfResources` lists every allocation with its line when the target has too little.
+    First fit in order of size; small scratch memory is apart from all else where there is room for that.
+    `OutOfResources` lists every allocation with its line when the target has too little.
     """
+    for apart in (True, False):
+        spans = sorted(lifetimes(function, apart=apart), key=lambda item: -item.allocation.attributes["bytes"])
+        function.shared_bytes = _place(spans)
+        if function.shared_bytes <= target.shared_bytes:
+            return
+    lines = "\n".join(f"  {span.allocation.attributes['bytes']} bytes at {span.allocation.location}" for span in spans)
+    raise OutOfResources(function.shared_bytes, target.shared_bytes, "shared memory", lines)
+
+
+def _place(spans: Sequence[Lifetime]) -> int:
+    """Gives allocations their offsets, in this order; the bytes that all of them take."""
     placed: list[tuple[int, int, Lifetime]] = []
-    for lifetime in sorted(lifetimes(function), key=lambda item: -item.allocation.attributes["bytes"]):
-        attributes = lifetime.allocation.attributes
+    for span in spans:
+        attributes = span.allocation.attributes
         alive = sorted(
-            (start, end)
-            for start, end, other in placed
-            if other.first <= lifetime.last and lifetime.first <= other.last
+            (start, end) for start, end, other in placed if other.first <= span.last and span.first <= other.last
         )
         offset = 0
         for start, end in alive:
@@ -138,14 +166,8 @@ def place_shared_memory(function: TileFunction, target: Target) -> None:
                 break
             offset = max(offset, _aligned(end, attributes["alignment"]))
         attributes["offset"] = offset
-        placed.append((offset, offset + attributes["bytes"], lifetime))
-    function.shared_bytes = max((end for _, end, _ in placed), default=0)
-    if function.shared_bytes > target.shared_bytes:
-        lines = "\n".join(
-            f"  {lifetime.allocation.attributes['bytes']} bytes at {lifetime.allocation.location}"
-            for _, _, lifetime in placed
-        )
-        raise OutOfResources(function.shared_bytes, target.shared_bytes, "shared memory", lines)
+        placed.append((offset, offset + attributes["bytes"], span))
+    return max((end for _, end, _ in placed), default=0)
 
 
 def _aligned(offset: int, alignment: int) -> int:
