@@ -160,6 +160,11 @@ CASES: dict[str, list[Case]] = {
     "fail": [((), {"message": "it \"failed\""})],
     **{name: [((), ASSEMBLY)] for name in ("assembly", "pure_assembly")},
     "shuffle": [(("i32", "i32"), {})],
+    "shift": [
+        (("i32",), {"mask": mask, "distance": distance, "reverse": reverse})
+        for mask, distance in [(31, 1), (31, 16), (12, 4), (24, 8)]
+        for reverse in (False, True)
+    ],
     "wait_group": [((), {"pending": pending}) for pending in (0, 3)],
     "constant": [],
     **ASYNCHRONOUS,
@@ -261,7 +266,16 @@ def _constants(builder: Builder, kind: str) -> list[Value]:
     return [builder.constant(kind, number) for number in ([True, False] if kind == "i1" else [0, 1, -1])]
 
 
-NEVER_CONSTANT = ("shuffle", "wait_group", "atomic", "atomic_load", "atomic_store", "shared_add", "shared_atomic")
+NEVER_CONSTANT = (
+    "shuffle",
+    "shift",
+    "wait_group",
+    "atomic",
+    "atomic_load",
+    "atomic_store",
+    "shared_add",
+    "shared_atomic",
+)
 """Records whose operands are lanes and addresses."""
 
 

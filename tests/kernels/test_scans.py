@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import glueball
 import glueball.language as gl
+from glueball.codegen.disassembly import line_table
 from tests.kernels import random_layouts
 from tests.kernels.harness import EXECUTORS, random_array
+from tests.kernels.machine_code import needs_disassembler
 from tests.kernels.test_reductions import SHAPES, TARGETS, run_on, tile_of
 
 
@@ -105,12 +110,53 @@ def test_library_functions(executor, monkeypatch):
     np.testing.assert_array_equal(narrow, np.cumsum(x[::-1], dtype=np.int8)[::-1])
 
 
-def test_a_scan_takes_one_round_trip_and_one_shuffle_per_lane_bit():
-    layout = gl.BlockedLayout([1, 4], [1, 32], [1, 4], [1, 0])
-    kernel = glueball.compile_only(
-        cumsum_kernel, "*fp32:16", "*fp32:16", 1, 512, 1, False, layout, num_warps=4, target="sm_90a"
+def compiled(layout, M, N, reverse=False):
+    return glueball.compile_only(
+        cumsum_kernel, "*fp32:16", "*fp32:16", M, N, 1, reverse, layout, num_warps=4, target="sm_90a"
     )
+
+
+def test_a_scan_takes_one_round_trip_and_one_shift_per_lane_bit():
+    kernel = compiled(gl.BlockedLayout([1, 4], [1, 32], [1, 4], [1, 0]), 1, 512)
     names = [instruction.record.name for instruction in kernel.thread.body.walk()]
-    assert names.count("shuffle") == 5 and names.count("barrier") == 1
+    assert names.count("shift") == 5 + 1 and names.count("shuffle") == 1 and names.count("barrier") == 1
     assert names.count("shared_store") == 1 and names.count("shared_load") == 1
+    # Of registers, lanes and warps, what comes before a warp in front of what comes before a lane, and each element.
+    assert names.count("fadd") == 3 + 5 + 3 + 1 + 4
     assert kernel.metadata.shared == 16
+
+
+@needs_disassembler
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_a_scan_within_a_warp_is_a_shuffle_and_an_addition_for_each_lane_bit(reverse):
+    kernel = compiled(gl.BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0]), 4, 128, reverse)
+    found = Counter(re.sub(r"^@!?P\d+ ", "", each.text).split()[0] for each in line_table(kernel.asm["cubin"]))
+    assert found["SHFL.DOWN" if reverse else "SHFL.UP"] == 5 + 1
+    assert found["FADD"] == 3 + 5 + 4
+    # The shuffle says whether there is such a lane; only the first sum is needed as it was.
+    assert found["FSEL"] <= 2
+    assert not any(name.startswith(("BAR", "STS", "LDS", "SHFL.IDX")) for name in found)
+    assert kernel.n_spills == 0
+
+
+@glueball.jit
+def sums_and_scans(x, out, steps, layout: gl.constexpr):
+    place = gl.arange(0, 256, layout)
+    carry = 0.0
+    for step in range(steps):
+        tile = gl.load(x + step * 256 + place)
+        gl.store(out + step * 256 + place, gl.cumsum(tile) + carry)
+        carry += gl.sum(tile)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_exchanges_in_a_loop_do_not_wait_for_one_another(executor, monkeypatch):
+    layout = gl.BlockedLayout([2], [32], [4], [0])
+    x = np.random.default_rng(0).integers(-8, 8, 1024).astype(np.float32)
+    out = np.zeros_like(x)
+    run_on(executor, monkeypatch, "sm_90a", sums_and_scans, x, out, 4, layout)
+    np.testing.assert_array_equal(out, np.cumsum(x))
+    kernel = glueball.compile_only(sums_and_scans, "*fp32:16", "*fp32:16", 4, layout, target="sm_90a")
+    names = [instruction.record.name for instruction in kernel.thread.body.walk()]
+    assert names.count("barrier") == 2
+    assert kernel.metadata.shared == 32

@@ -173,6 +173,27 @@ def test_shuffle_exchanges_within_a_warp(target: str, pattern: str) -> None:
     assert report.shuffles == 6
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize(("mask", "distance"), [(31, 1), (31, 16), (12, 4), (12, 8), (16, 16)])
+def test_shift_takes_from_so_many_lanes_before(mask: int, distance: int, reverse: bool, target: str) -> None:
+    kernel = Kernel(2, target)
+    lanes = TARGETS[target].lanes
+    moved, present = kernel.pointer("moved"), kernel.pointer("present")
+    place = kernel.place(kernel.threads)
+    value = kernel.mul(place, kernel.i32(3))
+    word, there = kernel.do("shift", value, mask=mask, distance=distance, reverse=reverse)
+    kernel.store(kernel.address(moved, place), word, kind="i32")
+    kernel.store(kernel.address(present, place), kernel.do("select", there, kernel.i32(1), kernel.i32(0)), kind="i32")
+    words, found = np.zeros((3, 2, lanes), np.int32), np.zeros((3, 2, lanes), np.int32)
+    kernel.run((3,), words, found)
+    index = np.arange(lanes)
+    inside = (index & mask) <= mask - distance if reverse else (index & mask) >= distance
+    source = np.where(inside, index + distance if reverse else index - distance, index)
+    assert (found == inside).all()
+    assert (words == (3 * np.arange(words.size).reshape(words.shape))[..., source]).all()
+
+
 def test_shuffle_from_an_inactive_lane_is_a_fault() -> None:
     kernel = Kernel()
     lane, n = kernel.lane(), kernel.scalar("n")

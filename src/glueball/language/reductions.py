@@ -125,7 +125,9 @@ def associative_scan(
     """Every element combined with all before it along `axis` (after it with `reverse`), for one tile or several.
 
     `combine_fn` is as for `reduce`, and need not be commutative: what comes earlier is its first half of arguments. The
-    result is placed as the input. The order follows the layout and is the same on every executor.
+    result is placed as the input. The order follows the layout, the same on every executor: the registers of a thread
+    one after the other, lanes by doubling, warps one after the other; what comes before an element is put together from
+    the warps inwards.
     Errors: as `reduce`.
     """
     tensors, tile = _inputs(input, "associative_scan")

@@ -7,20 +7,21 @@ below it have scanned.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glueball.layouts import f2
 from glueball.layouts.base import HARDWARE
 from glueball.layouts.linear import LinearLayout
-from glueball.layouts.reductions import AxisSpread, axis_spread, rearranged, separated, without_axis
+from glueball.layouts.reductions import AxisSpread, axis_spread, rearranged, separated
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Neighbouring bits of the coordinate along an axis: `level` is `register`, `lane` or `warp`.
 
-    `bits` are the index bits of that level, lowest coordinate bit first. Registers are scanned one after the other,
-    lanes bit by bit, by what the lane with the other value of the bit has.
+    `bits` are the index bits of that level, lowest coordinate bit first. Registers are scanned one after the other.
+    Lanes are scanned by doubling: for each bit, every lane takes what the lane 2^bit before it has in front of its own.
     """
 
     level: str
@@ -33,6 +34,9 @@ class ScanOrder:
 
     Where there are warp bits, the totals of the blocks below are brought together in every warp, which scans them in
     registers, and then goes on with the segments above.
+
+    What comes before an element is put together from the outermost segment to the innermost, and last of all combined
+    with the element, which has been scanned among the registers of the lowest segment if that is one of registers.
     """
 
     linear: LinearLayout
@@ -40,6 +44,11 @@ class ScanOrder:
     below: tuple[Segment, ...]
     warps: tuple[int, ...]
     above: tuple[Segment, ...]
+
+    @property
+    def own(self) -> tuple[Segment, ...]:
+        """The lowest segment where that is one of registers, whose elements each thread scans on its own."""
+        return self.below[:1] if self.below and self.below[0].level == "register" else ()
 
 
 def scan_layout(linear: LinearLayout, axis: int) -> LinearLayout:
@@ -83,9 +92,14 @@ def _segments(spread: AxisSpread) -> list[Segment] | None:
 
 def totals_layout(order: ScanOrder) -> LinearLayout:
     """The map of the totals of the blocks below the warps: one element of the axis for each block."""
+    return blocks_layout(order, order.below)
+
+
+def blocks_layout(order: ScanOrder, segments: Sequence[Segment]) -> LinearLayout:
+    """The map of one element of the axis for each block that the lowest segments make up."""
     linear, axis = order.linear, order.axis
-    count = sum(len(segment.bits) for segment in order.below)
-    removed = {(segment.level, bit) for segment in order.below for bit in segment.bits}
+    count = sum(len(segment.bits) for segment in segments)
+    removed = {(segment.level, bit) for segment in segments for bit in segment.bits}
     free = linear.free_variables()["register"]
     shape = list(linear.shape)
     shape[axis] >>= count
@@ -117,19 +131,28 @@ class ThreadScan:
     """How a warp scans what it holds: each of `groups` lists registers by their coordinate bits in the segments.
 
     `groups[i]` maps the index in the register segments (their bits together, lowest first) to a register. Register i of
-    the result is register `copies[i]` of these. `totals[i]` is the group whose total is register i of the totals.
+    the result is register `copies[i]` of these. `totals[i]` is the group whose total is register i of the totals, and
+    `before[i]` the group and the index there of the block that register i of what comes before each block is about.
     """
 
     segments: tuple[Segment, ...]
     groups: tuple[tuple[int, ...], ...]
     copies: tuple[int, ...]
     totals: tuple[int, ...] = ()
+    before: tuple[tuple[int, int], ...] = ()
 
 
 def plan_thread_scan(
-    linear: LinearLayout, axis: int, segments: tuple[Segment, ...], totals: LinearLayout | None = None
+    linear: LinearLayout,
+    axis: int,
+    segments: tuple[Segment, ...],
+    totals: LinearLayout | None = None,
+    before: LinearLayout | None = None,
 ) -> ThreadScan:
-    """The scan of the lowest bits along an axis, those of `segments`, with the registers of its `totals`."""
+    """The scan of the lowest bits along an axis, those of `segments`.
+
+    With it go the registers of its `totals`, and of what comes `before` each block of the own segment of registers.
+    """
     free = linear.free_variables()["register"]
     moving = [bit for segment in segments if segment.level == "register" for bit in segment.bits]
     kept = [bit for bit in range(linear.bits("register")) if bit not in moving and not free >> bit & 1]
@@ -138,23 +161,25 @@ def plan_thread_scan(
     for register, image in enumerate(images):
         holder.setdefault(image, register)
     members = [f2.apply([1 << bit for bit in moving], index) for index in range(1 << len(moving))]
-    groups: list[tuple[int, ...]] = []
-    number: dict[int, int] = {}
-    count = sum(len(segment.bits) for segment in segments)
-    for index in range(1 << len(kept)):
-        base = f2.apply([1 << bit for bit in kept], index)
-        number[_shortened(images[base], linear.shape, axis, count)] = len(groups)
-        groups.append(tuple(holder[images[base | member]] for member in members))
+    bases = [f2.apply([1 << bit for bit in kept], index) for index in range(1 << len(kept))]
+    groups = tuple(tuple(holder[images[base | member]] for member in members) for base in bases)
     copies = tuple(holder[image] for image in images)
-    wanted = () if totals is None else tuple(number[image] for image in totals.table("register").tolist())
-    return ThreadScan(segments, tuple(groups), copies, wanted)
+    wanted: tuple[int, ...] = ()
+    if totals is not None:
+        number = {_shortened(images[base], linear, axis, totals): index for index, base in enumerate(bases)}
+        wanted = tuple(number[image] for image in totals.table("register").tolist())
+    blocks: tuple[tuple[int, int], ...] = ()
+    if before is not None:
+        places: dict[int, tuple[int, int]] = {}
+        for group, base in enumerate(bases):
+            for index, member in enumerate(members):
+                places.setdefault(_shortened(images[base | member], linear, axis, before), (group, index))
+        blocks = tuple(places[image] for image in before.table("register").tolist())
+    return ThreadScan(segments, groups, copies, wanted, blocks)
 
 
-def _shortened(flat: int, shape: tuple[int, ...], axis: int, count: int) -> int:
-    """A flat index in a shape as one in that whose extent along an axis is divided by 2^`count`."""
-    inner = 1
-    for extent in shape[axis + 1 :]:
-        inner *= extent
-    along = flat // inner % shape[axis] >> count
-    rest = without_axis(flat, shape, axis)
-    return (rest // inner * (shape[axis] >> count) + along) * inner + rest % inner
+def _shortened(flat: int, linear: LinearLayout, axis: int, blocks: LinearLayout) -> int:
+    """The flat index of the block along an axis that holds an element."""
+    place = list(linear.unflatten(flat))
+    place[axis] //= linear.shape[axis] // blocks.shape[axis]
+    return blocks.flatten(place)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from glueball.lower.context import Context
-from glueball.lower.expanded import WORD, shuffled
+from glueball.lower.expanded import WORD, as_words, from_words, shuffled
 from glueball.lower.terms import Term, materialize
+from glueball.thread import synchronization
 from glueball.thread.builder import Builder
-from glueball.thread.ir import BITS, Value
+from glueball.thread.ir import BITS, Attributes, Value
 from glueball.tile.ir import Region
 
 Registers = list[Value]
@@ -44,6 +45,20 @@ def exchanged(builder: Builder, values: Sequence[Registers], lane: Value) -> lis
             for index, value in enumerate(shuffled(builder, column[start : start + pack], lane)):
                 result[start + index][position] = value
     return result
+
+
+def shifted_lanes(builder: Builder, values: Registers, attributes: Attributes) -> tuple[Registers, Value]:
+    """Registers fetched from the lane that stands before by as much as `shift` says, and whether there is one."""
+    found: Registers = []
+    present: Value | None = None
+    for value in values:
+        words = []
+        for word in as_words(builder, [value], max(8, BITS[value.type])):
+            moved, present = builder.emit(synchronization.SHIFT, (word,), attributes)
+            words.append(moved)
+        found += from_words(builder, words, value.type, max(8, BITS[value.type]), 1)
+    assert present is not None
+    return found, present
 
 
 def chosen(builder: Builder, condition: Value, left: Sequence[Value], right: Sequence[Value]) -> Registers:

@@ -153,7 +153,7 @@ class Report:
     @property
     def shuffles(self) -> int:
         """Shuffles, counted once for every warp."""
-        return self.issued("shuffle")
+        return self.issued("shuffle") + self.issued("shift")
 
     @property
     def instructions_issued(self) -> int:

@@ -411,6 +411,11 @@ class _Translator:
             case "shuffle":
                 poison, lane = self.poison_name(operands[0]), self.name(operands[1])
                 self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, None, {poison}, {lane})")
+            case "shift":
+                poison, attributes = self.poison_name(operands[0]), self.constant("a", instruction.attributes)
+                self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, {attributes}, {poison})[0]")
+                if targets[1] != "None":
+                    self.line(f"{targets[1]} = None")
             case "mma_sync":
                 function = self.constant("product", poison_of_product)
                 attributes = self.constant("a", instruction.attributes)

@@ -44,6 +44,13 @@ def thread_index(emitter: Emitter) -> str:
     return name
 
 
+def lane_index(emitter: Emitter) -> str:
+    """The number of the lane in its warp, as a new LLVM register."""
+    thread, lane = thread_index(emitter), emitter.fresh()
+    emitter.line(f"{lane} = and i32 {thread}, {emitter.target.lanes - 1}")
+    return lane
+
+
 def _emit_lane(instruction: Instruction, emitter: Emitter) -> None:
     thread = thread_index(emitter)
     emitter.line(f"{emitter.name(instruction.results[0])} = and i32 {thread}, {emitter.target.lanes - 1}")

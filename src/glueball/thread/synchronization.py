@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from glueball.thread.ir import Emitter, Instruction, Record, Scope
+from typing import Any
+
+import numpy as np
+
+from glueball.thread.ir import Attributes, Emitter, Instruction, Record, Scope
+from glueball.thread.special import lane_index
 
 ONLY_LOCAL_MEMORY = 0xC07F
 """Operand of `s_waitcnt` with the local memory counter 0 and the others at their greatest (no wait)."""
@@ -69,6 +74,45 @@ def _shuffle_amd(instruction: Instruction, emitter: Emitter) -> None:
     emitter.line(f"{result} = call i32 @llvm.amdgcn.ds.bpermute(i32 {address}, i32 {value})")
 
 
+def _shift_nvidia(instruction: Instruction, emitter: Emitter) -> None:
+    """The hardware takes what lies outside a segment of lanes, whose upper bits are masked, for absent."""
+    value, attributes = emitter.name(instruction.operands[0]), instruction.attributes
+    kind, clamp = ("down", 31) if attributes["reverse"] else ("up", 0)
+    control = (-1 << attributes["mask"].bit_length() & 31) << 8 | clamp
+    both = emitter.fresh()
+    emitter.declare(f"declare {{i32, i1}} @llvm.nvvm.shfl.sync.{kind}.i32p(i32, i32, i32, i32)")
+    operands = f"i32 -1, i32 {value}, i32 {attributes['distance']}, i32 {control}"
+    emitter.line(f"{both} = call {{i32, i1}} @llvm.nvvm.shfl.sync.{kind}.i32p({operands})")
+    for index, result in enumerate(instruction.results):
+        emitter.line(f"{emitter.name(result)} = extractvalue {{i32, i1}} {both}, {index}")
+
+
+def _shift_amd(instruction: Instruction, emitter: Emitter) -> None:
+    attributes = instruction.attributes
+    value, (result, present) = emitter.name(instruction.operands[0]), map(emitter.name, instruction.results)
+    lane, part, moved, source, address = lane_index(emitter), *(emitter.fresh() for _ in range(4))
+    mask, distance = attributes["mask"], attributes["distance"]
+    emitter.line(f"{part} = and i32 {lane}, {mask}")
+    if attributes["reverse"]:
+        emitter.line(f"{present} = icmp ule i32 {part}, {mask - distance}")
+    else:
+        emitter.line(f"{present} = icmp uge i32 {part}, {distance}")
+    emitter.line(f"{moved} = add i32 {lane}, {distance if attributes['reverse'] else -distance}")
+    emitter.line(f"{source} = select i1 {present}, i32 {moved}, i32 {lane}")
+    emitter.declare("declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)")
+    emitter.line(f"{address} = shl i32 {source}, 2")
+    emitter.line(f"{result} = call i32 @llvm.amdgcn.ds.bpermute(i32 {address}, i32 {value})")
+
+
+def _shift(machine: Any, attributes: Attributes, value: Any) -> tuple[Any, Any]:
+    """What each lane gets, and whether there is a lane that far before it; elsewhere it gets what it has."""
+    lane, mask, distance = machine.lane_id(), attributes["mask"], attributes["distance"]
+    part = lane & mask
+    present = part <= mask - distance if attributes["reverse"] else part >= distance
+    source = np.where(present, lane + (distance if attributes["reverse"] else -distance), lane)
+    return machine.shuffle(value, source), present
+
+
 BARRIER = Record(
     name="barrier",
     result_types=lambda _, __: (),
@@ -94,3 +138,17 @@ SHUFFLE = Record(
     scope=Scope.WARP,
     convergent=True,
 )
+SHIFT = Record(
+    name="shift",
+    result_types=lambda _, __: ("i32", "i1"),
+    llvm={"nvidia": _shift_nvidia, "amd": _shift_amd},
+    issue=_shift,
+    pure=False,
+    scope=Scope.WARP,
+    convergent=True,
+)
+"""A word from the lane `distance` before (after with `reverse`) among those that differ in the bits of `mask`.
+
+The bits of the mask are neighbours, and the distance a multiple of the lowest. The second result says whether there is
+such a lane; where there is none, the word is the lane's own.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -125,14 +126,12 @@ def _scan(machine: Machine, operation: Operation, operands: Sequence[TileArray])
     axis, combine = operation.attributes["axis"], combination(machine, operation)
     order = scan_order(scan_layout(_linear(operation), axis), axis)
     arrays = _along(operands, axis, reverse=operation.attributes["reverse"])
-    if not order.warps:
-        found, _ = scan_segments(arrays, order.below, combine, exclusive=False)
-    else:
-        inside, totals = scan_segments(arrays, order.below, combine, exclusive=False)
+    blocks = scan_segments(arrays, order.below, combine)
+    before = [blocks.before] if blocks.before else []
+    if order.warps:
         gathered = (Segment("register", order.warps), *order.above)
-        before, _ = scan_segments(totals, gathered, combine, exclusive=True)
-        found = apply_before(before, inside, combine)
-    return _back(found, axis, reverse=operation.attributes["reverse"])
+        before.insert(0, scan_segments(blocks.totals, gathered, combine, exclusive=True).before)
+    return _back(apply_before(before, blocks.inside, combine), axis, reverse=operation.attributes["reverse"])
 
 
 def _along(operands: Sequence[TileArray], axis: int, *, reverse: bool) -> list[TileArray]:
@@ -146,35 +145,47 @@ def _back(arrays: Sequence[TileArray], axis: int, *, reverse: bool) -> list[Tile
     return [moved(array, lambda values: np.moveaxis(values[..., ::step], -1, axis)) for array in arrays]
 
 
-def scan_segments(
-    arrays: Sequence[TileArray], segments: Sequence[Segment], combine: Combine, *, exclusive: bool
-) -> tuple[list[TileArray], list[TileArray]]:
-    """Blocks along the last dimension scanned by segments, and their totals.
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks along the last dimension that were scanned.
 
-    With `exclusive`, each element gets what comes before it in its block, and the first one of a block anything.
+    `inside` are the elements scanned within the own segment, `before` what comes before each block of that, anything
+    for the first in a greater block, and nothing where there is no other segment; `totals` are those of the blocks.
     """
+
+    inside: list[TileArray]
+    before: list[TileArray]
+    totals: list[TileArray]
+
+
+def scan_segments(
+    arrays: Sequence[TileArray], segments: Sequence[Segment], combine: Combine, *, exclusive: bool = False
+) -> Blocks:
+    """Blocks along the last dimension scanned by segments; with `exclusive`, no segment is a thread's own."""
     extent = arrays[0].values.shape[-1]
-    position = np.arange(extent)
     start, totals = list(arrays), list(arrays)
-    levels: list[tuple[list[TileArray], Array]] = []
-    step = 1
+    levels: list[tuple[list[TileArray], int, int]] = []
+    own, step = 1, 1
     for number, segment in enumerate(segments):
         size = 1 << len(segment.bits)
-        scan = _serial if segment.level == "register" else _bitwise
+        scan = _serial if segment.level == "register" else _doubling
         inside, before, totals = scan(_folded(totals, size), combine)
         if number == 0 and segment.level == "register" and not exclusive:
-            start = _flat(inside)
+            start, own = _flat(inside), size
         else:
-            levels.append((_repeated(_flat(before), step), position // step % size != 0))
+            levels.append((_flat(before), step, size))
         step *= size
-    everywhere = np.ones(extent, np.bool_)
     if not levels:
-        return start, totals
-    found, present = levels.pop()
-    while levels:
-        before, here = levels.pop()
-        found, present = _join(found, present, before, here, combine), present | here
-    return found if exclusive else _join(found, present, start, everywhere, combine), totals
+        return Blocks(start, [], totals)
+    position = np.arange(0, extent, own)
+    found: list[TileArray] = []
+    present = np.zeros(len(position), np.bool_)
+    for before, step, size in reversed(levels):
+        here = position // step % size != 0
+        spread = _repeated(before, step // own)
+        found = _join(found, present, spread, here, combine) if found else spread
+        present = present | here
+    return Blocks(start, found, totals)
 
 
 def _repeated(arrays: Sequence[TileArray], step: int) -> list[TileArray]:
@@ -214,48 +225,63 @@ def _serial(arrays: Sequence[TileArray], combine: Combine) -> Scanned:
     return _stacked(inside), _stacked(before), inside[-1]
 
 
-def _bitwise(arrays: Sequence[TileArray], combine: Combine) -> Scanned:
-    """Bit by bit: what comes before grows by the total of the other half where the bit is set."""
+def _doubling(arrays: Sequence[TileArray], combine: Combine) -> Scanned:
+    """In steps of one, two, four places: what stands so far before each element, in front of what that has."""
     size = arrays[0].values.shape[-1]
-    index = np.arange(size)
-    totals, before = list(arrays), list(arrays)
-    for bit in range(size.bit_length() - 1):
-        is_set = (index >> bit & 1).astype(np.bool_)
-        other = _at(totals, index ^ 1 << bit)
-        grown = _join(other, np.ones(size, np.bool_), before, index & ((1 << bit) - 1) != 0, combine)
-        before = _choose(is_set, grown, before)
-        totals = combine(_choose(is_set, other, totals), _choose(is_set, totals, other))
-    return [], before, _pick(totals, 0)
+    inside = list(arrays)
+    for step in range(size.bit_length() - 1):
+        present, earlier = _earlier(inside, 1 << step)
+        inside = _choose(present, combine(earlier, inside), inside)
+    return inside, _earlier(inside, 1)[1], _pick(inside, -1)
+
+
+def _earlier(arrays: Sequence[TileArray], distance: int) -> tuple[Array, list[TileArray]]:
+    """Where there is an element so many places before, and that one, elsewhere anything."""
+    index = np.arange(arrays[0].values.shape[-1])
+    present = index >= distance
+    return present, _at(arrays, np.where(present, index - distance, index))
 
 
 def _stacked(parts: Sequence[Sequence[TileArray]]) -> list[TileArray]:
     return [joined(same, lambda values: np.stack(values, axis=-1)) for same in zip(*parts, strict=True)]
 
 
-def apply_before(before: Sequence[TileArray], inside: Sequence[TileArray], combine: Combine) -> list[TileArray]:
-    """Scanned blocks along the last dimension, combined with what comes before each of them; the first stays."""
-    extent, blocks = inside[0].values.shape[-1], before[0].values.shape[-1]
-    step = extent // blocks
-    later = np.arange(extent) >= step
-    return _join(_repeated(before, step), later, inside, np.ones(extent, np.bool_), combine)
+def apply_before(
+    levels: Sequence[Sequence[TileArray]], inside: Sequence[TileArray], combine: Combine
+) -> list[TileArray]:
+    """Elements along the last dimension combined with what comes before their blocks, the greatest blocks first.
+
+    Each level has one element for each block of it; the first block within one of the level before stays.
+    """
+    extent = inside[0].values.shape[-1]
+    index, whole = np.arange(extent), extent
+    found, present = list(inside), np.zeros(extent, np.bool_)
+    for before in levels:
+        step = extent // before[0].values.shape[-1]
+        here = index % whole >= step
+        found = _join(found, present, _repeated(before, step), here, combine)
+        present, whole = present | here, step
+    return _join(found, present, inside, np.ones(extent, np.bool_), combine)
 
 
 def _scan_warp(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
-    axis, reverse = operation.attributes["axis"], operation.attributes["reverse"]
-    arrays = _along(operands, axis, reverse=reverse)
-    found, totals = scan_segments(
-        arrays, operation.attributes["plan"].segments, combination(machine, operation),
-        exclusive=operation.attributes["exclusive"],
-    )  # fmt: skip
-    results = _back(found, axis, reverse=reverse)
-    return [*results, *_back(totals, axis, reverse=reverse)] if len(operation.results) > len(results) else results
+    axis, reverse, exclusive = (operation.attributes[name] for name in ("axis", "reverse", "exclusive"))
+    plan, combine = operation.attributes["plan"], combination(machine, operation)
+    blocks = scan_segments(_along(operands, axis, reverse=reverse), plan.segments, combine, exclusive=exclusive)
+    if plan.totals:
+        found = [*blocks.inside, *blocks.before, *blocks.totals]
+    elif exclusive:
+        found = blocks.before
+    else:
+        found = apply_before([blocks.before] if blocks.before else [], blocks.inside, combine)
+    return _back(found, axis, reverse=reverse)
 
 
 def _scan_finish(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
-    axis, reverse = operation.attributes["axis"], operation.attributes["reverse"]
+    axis, reverse, count = operation.attributes["axis"], operation.attributes["reverse"], len(operation.results)
     arrays = _along(operands, axis, reverse=reverse)
-    count = len(arrays) // 2
-    return _back(apply_before(arrays[:count], arrays[count:], combination(machine, operation)), axis, reverse=reverse)
+    *before, inside = (arrays[start : start + count] for start in range(0, len(arrays), count))
+    return _back(apply_before(before, inside, combination(machine, operation)), axis, reverse=reverse)
 
 
 def _check_tiles(operation: Operation) -> None:
@@ -291,7 +317,8 @@ REDUCTION_OPERATIONS = (
     ),
     OperationDefinition(
         "scan_warp",
-        "What each warp holds of the lowest bits along `axis` scanned as `plan` says, and the totals of these blocks.",
+        "What each warp holds of the lowest bits along `axis` scanned as `plan` says; or each thread's own elements, "
+        "what comes before those, and the totals.",
         _check_tiles,
         _scan_warp,
         attributes=frozenset({"axis", "plan", "reverse", "exclusive"}),
@@ -299,7 +326,7 @@ REDUCTION_OPERATIONS = (
     ),
     OperationDefinition(
         "scan_finish",
-        "Scanned blocks along `axis` combined with what comes before each.",
+        "Blocks along `axis` that are scanned, combined with what comes before each of them in ever greater blocks.",
         _check_tiles,
         _scan_finish,
         attributes=frozenset({"axis", "reverse"}),

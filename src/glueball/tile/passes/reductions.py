@@ -16,6 +16,7 @@ from glueball.layouts.reductions import (
 from glueball.layouts.scans import (
     ScanOrder,
     Segment,
+    blocks_layout,
     gathered_totals,
     plan_thread_scan,
     scan_layout,
@@ -104,42 +105,52 @@ def _scan(operation: Operation, sequel: Sequel) -> Sequence[Value]:
     values = _moved(sequel, operation.operands, linear)
     order = scan_order(linear, axis)
     if not order.warps:
-        values, _ = _scan_warp(operation, sequel, values, order.below, exclusive=False)
+        values = _scan_warp(operation, sequel, values, order.below, exclusive=False)
     else:
-        values, totals = _scan_warp(operation, sequel, values, order.below, exclusive=False, totals=order)
+        groups = _scan_blocks(operation, sequel, values, order)
         together = gathered_totals(totals_layout(order), order)
         segments = (Segment("register", tuple(range(len(order.warps)))), *_shifted(order))
-        gathered_values = _moved(sequel, totals, together)
-        before, _ = _scan_warp(operation, sequel, gathered_values, segments, exclusive=True)
+        gathered_values = _moved(sequel, groups.pop(), together)
+        before = _scan_warp(operation, sequel, gathered_values, segments, exclusive=True)
         before = _moved(sequel, before, totals_layout(order))
         types = [value.type for value in values]
-        values = sequel.add("scan_finish", [*before, *values], types, operation.regions, axis=axis, reverse=reverse)
+        operands = [*before, *(value for group in reversed(groups) for value in group)]
+        values = sequel.add("scan_finish", operands, types, operation.regions, axis=axis, reverse=reverse)
     return [sequel.convert(*pair) for pair in zip(values, wanted, strict=True)]
 
 
 def _scan_warp(
-    operation: Operation,
-    sequel: Sequel,
-    values: Sequence[Value],
-    segments: tuple[Segment, ...],
-    *,
-    exclusive: bool,
-    totals: ScanOrder | None = None,
-) -> tuple[list[Value], list[Value]]:
-    """Scans the lowest bits along the axis; with an order, also gives the totals of the blocks."""
+    operation: Operation, sequel: Sequel, values: Sequence[Value], segments: tuple[Segment, ...], *, exclusive: bool
+) -> list[Value]:
+    """Scans the lowest bits along the axis."""
     axis, source = operation.attributes["axis"], values[0].type
     assert isinstance(source, distributed_type)
-    types: list[TileType] = [value.type for value in values]
-    layout = None
-    if totals is not None:
-        layout = totals_layout(totals)
-        types += [in_map(value, layout) for value in values]
-    plan = plan_thread_scan(source.linear, axis, segments, layout)
-    results = sequel.add(
-        "scan_warp", values, types, operation.regions, axis=axis, plan=plan,
+    plan = plan_thread_scan(source.linear, axis, segments)
+    return sequel.add(
+        "scan_warp", values, [value.type for value in values], operation.regions, axis=axis, plan=plan,
         reverse=operation.attributes["reverse"], exclusive=exclusive,
     )  # fmt: skip
-    return results[: len(values)], results[len(values) :]
+
+
+def _scan_blocks(operation: Operation, sequel: Sequel, values: Sequence[Value], order: ScanOrder) -> list[list[Value]]:
+    """What lies below the warps scanned: each thread's elements, what comes before those, and the totals.
+
+    There is nothing between where a thread's own elements are all that a warp holds along the axis.
+    """
+    axis = operation.attributes["axis"]
+    maps = [order.linear, totals_layout(order)]
+    before = None
+    if order.own != order.below:
+        before = blocks_layout(order, order.own)
+        maps.insert(1, before)
+    types: list[TileType] = [in_map(value, linear) for linear in maps for value in values]
+    types[: len(values)] = [value.type for value in values]
+    results = sequel.add(
+        "scan_warp", values, types, operation.regions, axis=axis,
+        plan=plan_thread_scan(order.linear, axis, order.below, maps[-1], before),
+        reverse=operation.attributes["reverse"], exclusive=False,
+    )  # fmt: skip
+    return [results[start : start + len(values)] for start in range(0, len(results), len(values))]
 
 
 def _shifted(order: ScanOrder) -> list[Segment]:
