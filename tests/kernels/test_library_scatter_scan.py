@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 
+import glueball
 from glueball import kernels
-from tests.kernels.harness import EXECUTORS, random_array
+from glueball.codegen.disassembly import line_table
+from glueball.kernels.scan import ScanPlan, launch_cumsum, plan_scan
+from tests.kernels.harness import EXECUTORS, random_array, run
 from tests.kernels.library import BFLOAT16, assert_within, call, normal, wide
+from tests.kernels.machine_code import needs_disassembler
 
 executors = pytest.mark.parametrize("executor", EXECUTORS)
 
@@ -76,6 +83,53 @@ def test_a_line_of_many_chunks(executor, monkeypatch):
     x = random_array(20011, np.int32)
     found = call(executor, monkeypatch, kernels.cumsum, x, chunk=64)
     np.testing.assert_array_equal(found, np.cumsum(x, dtype=np.int32))
+
+
+@executors
+@pytest.mark.parametrize("plan", [ScanPlan(4, 1), ScanPlan(2, 2), ScanPlan(1, 4, 2), ScanPlan(8, 1, 4)], ids=str)
+def test_running_sums_by_a_plan(plan, executor, monkeypatch):
+    for shape in [(9, 3000), (5, 1024), (3, 40)]:
+        for kind in (np.int32, BFLOAT16):
+            x = random_array(shape, kind) if kind is np.int32 else normal(shape, kind)
+            y = np.zeros_like(x)
+            run(executor, monkeypatch, lambda *given: launch_cumsum(*given, plan=plan).run(), x, y)
+            if kind is np.int32:
+                np.testing.assert_array_equal(y, np.cumsum(x, -1, dtype=np.int32))
+            else:
+                assert_within(y, np.cumsum(wide(x), -1), 1e-5)
+
+
+@executors
+@pytest.mark.parametrize("plan", [ScanPlan(4, 1), ScanPlan(1, 2)], ids=str)
+def test_chunks_go_on_from_what_comes_before_them(plan, executor, monkeypatch):
+    x = random_array((5, 5000), np.int32)
+    sums = np.add.reduceat(x, range(0, 5000, 2048), axis=1, dtype=np.int32)
+    base = np.cumsum(sums, -1, dtype=np.int32) - sums
+    y = np.zeros_like(x)
+    run(executor, monkeypatch, lambda *given: launch_cumsum(*given, 2048, plan).run(), x, y, base)
+    np.testing.assert_array_equal(y, np.cumsum(x, -1, dtype=np.int32))
+
+
+def test_many_rows_are_scanned_by_a_warp_each():
+    assert plan_scan(32768, 4096, 2, 32) == ScanPlan(4, 1)
+    assert plan_scan(100, 4096, 2, 32) == ScanPlan(1, 8)
+    assert plan_scan(100, 512, 2, 32) == ScanPlan(1, 2)
+
+
+@needs_disassembler
+def test_a_row_of_many_meets_no_barrier_and_takes_few_instructions():
+    x = np.empty((4096, 4096), BFLOAT16)
+    launch = launch_cumsum(x, x)
+    kernel = glueball.compile_only(launch.kernel, *launch.arguments, **launch.keywords, target="sm_90a")
+    names = [re.sub(r"^@!?U?P\d+ ", "", each.text).split()[0] for each in line_table(kernel.asm["cubin"])]
+    loop = Counter(names[names.index("EXIT") + 1 : names.index("BRA")])
+    assert loop["SHFL.UP"] == 5 + 1 and loop["SHFL.IDX"] == 1
+    assert loop["LDG.E.128"] == loop["STG.E.128"] == 1
+    assert loop["FADD"] == 7 + 5 + 8 + 8
+    # A bfloat16 becomes a float in one instruction: the words of the next step are carried as they are.
+    assert not any(name.startswith(("PRMT", "BAR", "LDS", "STS")) for name in names)
+    assert loop.total() <= 70
+    assert kernel.n_regs <= 32 and kernel.n_spills == 0
 
 
 def test_wrong_arguments():

@@ -1,15 +1,20 @@
 """Running sums of rows and of long lines."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, as_rows, dtype_name, empty, lanes_of, line, row_stride
 from glueball.kernels.ladder import Launch
+from glueball.language import BlockedLayout
 from glueball.runtime.host_functions import cdiv, next_power_of_2
 
 CHUNK = 32768
 """A row longer than two of these is cut into chunks that are scanned side by side."""
+
+MANY_LINES = 2048
+"""So many lines keep a GPU busy with one warp each."""
 
 SUM_TYPES = {
     "float16": "float32",
@@ -24,30 +29,38 @@ SUM_TYPES = {
 
 @glueball.jit
 def cumsum_rows(
-    x_ptr, y_ptr, base_ptr, columns, chunks, x_stride, y_stride,
-    CHUNK: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
+    x_ptr, y_ptr, base_ptr, lines, columns, chunks, x_stride, y_stride,
+    CHUNK: gl.constexpr, LINES: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
 ):  # fmt: skip
-    """Running sums of CHUNK elements of one row a program, in float32 where the result is narrower.
+    """Running sums of LINES lines a program, in float32 where the result is narrower.
 
-    A step of the loop scans BLOCK elements; what came before is carried. The first carry is what `base` has for the
-    chunk: the sum of all before it, zero where there is no `base`.
+    A line is CHUNK elements of a row. A step of the loop scans BLOCK elements, while the next are on their way; the
+    last sum is carried. The first carry is what `base` has for the line: the sum of all before it, zero where there is
+    no `base`.
     """
-    row = (gl.program_id(0) // chunks).to(gl.int64)
-    chunk = gl.program_id(0) % chunks
-    column = gl.arange(0, BLOCK, layout=layout)
+    line = gl.program_id(0) * LINES + gl.arange(0, LINES, layout=gl.SliceLayout(1, layout))
+    held = line < lines
+    row = (line // chunks).to(gl.int64)
+    first = line % chunks * CHUNK
+    length = gl.minimum(columns - first, CHUNK)[:, None]
+    column = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))[None, :]
+    source = (x_ptr + (row * x_stride + first))[:, None]
+    target = (y_ptr + (row * y_stride + first))[:, None]
     wide: gl.constexpr = y_ptr.dtype.element_ty.primitive_bitwidth >= 32
     SUM: gl.constexpr = y_ptr.dtype.element_ty if wide else gl.float32
-    carry = gl.full([], 0, SUM)
+    carry = gl.full([LINES, 1], 0, SUM, layout)
     if base_ptr is not None:
-        carry = gl.load(base_ptr + gl.program_id(0))
-    first = chunk * CHUNK
-    last = gl.minimum(first + CHUNK, columns)
-    for start in range(first, last, BLOCK):
+        carry = gl.load(base_ptr + line, mask=held, other=0)[:, None]
+    last = gl.full([LINES, 1], BLOCK - 1, gl.int32, layout)
+    held = held[:, None]
+    ahead = gl.load(source + column, mask=held & (column < length), other=0)
+    for start in range(0, gl.minimum(columns, CHUNK), BLOCK):
         place = start + column
-        x = gl.load(x_ptr + row * x_stride + place, mask=place < last, other=0).to(SUM)
-        y = gl.cumsum(x, axis=0) + carry
-        carry += gl.sum(x, axis=0)
-        gl.store(y_ptr + row * y_stride + place, y.to(y_ptr.dtype.element_ty), mask=place < last)
+        x = ahead.to(SUM)
+        ahead = gl.load(source + (place + BLOCK), mask=held & (place + BLOCK < length), other=0)
+        y = gl.cumsum(x, axis=1) + carry
+        carry = gl.gather(y, last, axis=1)
+        gl.store(target + place, y.to(y_ptr.dtype.element_ty), mask=held & (place < length))
 
 
 @glueball.jit
@@ -76,18 +89,40 @@ def _block(columns: int, itemsize: int, lanes: int) -> tuple[int, int]:
     return min(next_power_of_2(columns), warps * lanes * vector), warps
 
 
-def launch_cumsum(x: Any, y: Any, base: Any = None, chunk: int | None = None) -> Launch:
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """How lines are scanned: `lines` of a program, each by `warps`, whose threads take `vectors` of 16 bytes a step."""
+
+    lines: int
+    warps: int
+    vectors: int = 1
+
+
+def plan_scan(lines: int, columns: int, itemsize: int, lanes: int) -> ScanPlan:
+    """A warp a line, which waits for no other, where there are enough lines to keep all warps busy; else up to 8."""
+    if lines >= MANY_LINES:
+        return ScanPlan(4, 1)
+    return ScanPlan(1, _block(columns, itemsize, lanes)[1])
+
+
+def launch_cumsum(x: Any, y: Any, base: Any = None, chunk: int | None = None, plan: ScanPlan | None = None) -> Launch:
     """Running sums of the rows of a matrix into another one: of whole rows, or of chunks that go on from `base`."""
     rows, columns = x.shape
     chunk = chunk or next_power_of_2(columns)
     itemsize, lanes = x.dtype.itemsize, lanes_of(x)
-    block, warps = _block(min(columns, chunk), itemsize, lanes)
-    layout = line(block, warps, 8 * itemsize, lanes)
-    keywords = {"CHUNK": chunk, "BLOCK": block, "layout": layout, "num_warps": warps}
-    chunks = cdiv(columns, chunk)
-    arguments = (x, y, base, columns, chunks, row_stride(x), row_stride(y))
+    chunks, length = cdiv(columns, chunk), min(columns, chunk)
+    lines = rows * chunks
+    plan = plan or plan_scan(lines, length, itemsize, lanes)
+    vector = VECTOR_BYTES // itemsize
+    block = min(next_power_of_2(length), plan.vectors * plan.warps * lanes * vector)
+    width = max(1, min(vector, block // (plan.warps * lanes)))
+    layout = BlockedLayout([1, width], [1, lanes], [plan.lines, plan.warps], [1, 0])
+    keywords = {
+        "CHUNK": chunk, "LINES": plan.lines, "BLOCK": block, "layout": layout, "num_warps": plan.lines * plan.warps,
+    }  # fmt: skip
+    arguments = (x, y, base, lines, columns, chunks, row_stride(x), row_stride(y))
     moved = rows * columns * (itemsize + y.dtype.itemsize)
-    return Launch(cumsum_rows, (rows * chunks,), arguments, keywords, moved)
+    return Launch(cumsum_rows, (cdiv(lines, plan.lines),), arguments, keywords, moved)
 
 
 def cumsum(x: Any, chunk: int = CHUNK) -> Any:
