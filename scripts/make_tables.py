@@ -26,7 +26,14 @@ from scripts import asynchronous_tables, gemm_tables
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "benchmarks" / "results" / "memcpy.json"
 OTHER_RESULTS = ("launch.json", "compile.json", "rows.json")
-DOCUMENTS = ("README.md", "docs/asynchronous.md", "docs/gemm.md", "docs/ladder.md", "docs/runtime.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/asynchronous.md",
+    "docs/debugging.md",
+    "docs/gemm.md",
+    "docs/ladder.md",
+    "docs/runtime.md",
+)
 EXAMPLE = "examples/transpose.py"
 TARGET = "sm_90a"
 LANES = 32
@@ -110,6 +117,17 @@ def others() -> str:
     return "\n".join(rows) if len(rows) > 2 else NO_RESULTS
 
 
+def sanitizer_cost() -> str:
+    """Give what the simulator's sanitizer costs."""
+    results = json.loads(RESULTS.with_name("sanitizer.json").read_text(encoding="utf-8"))
+    worst = results["worst"]
+    return (
+        f"The sanitizer costs {results['geometric_mean']:.2f} times the plain simulation in the geometric mean over "
+        f"the\n{len(results['rows'])} kernels of `benchmarks/sanitizer.py`, and {worst['cost']:.2f} times at most "
+        f"({worst['name']}; {results['device']}, {results['date']})."
+    )
+
+
 def explanation() -> str:
     """Give what `glueball explain` prints for the example."""
     from glueball.cli.explaining import explained
@@ -140,6 +158,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "predictions": predictions,
     "explanation": explanation,
     "settings": settings,
+    "sanitizer_cost": sanitizer_cost,
     "additions": asynchronous_tables.additions,
     "ring_explanation": asynchronous_tables.ring_explanation,
     "faults": asynchronous_tables.faults,

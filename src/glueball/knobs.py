@@ -198,6 +198,13 @@ SCHEDULE = Knob(
     "in_order",
     "order in which the simulator runs blocks: in_order, random or late",
 )
+SANITIZE = Knob(
+    "sanitize",
+    "GLUEBALL_SANITIZE",
+    _boolean,
+    True,
+    "look for races, undefined values, overflows and missing waits on the simulator, which takes longer",
+)
 SEED = Knob("seed", "GLUEBALL_SEED", int, 0, "seed of the simulator's random schedule")
 PRINT_LANES = Knob(
     "print_lanes",
@@ -227,7 +234,7 @@ CACHE_AUTOTUNING = Knob(
 KNOBS: tuple[Knob[Path | None] | Knob[str | None] | Knob[bool] | Knob[str] | Knob[int], ...] = (
     CACHE_DIR, CACHE_LIMIT, EXECUTOR, TARGET, DUMP, REPRO, VERIFY, ISOLATE_CODEGEN, ALWAYS_COMPILE, DEBUG,
     INSTRUMENTATION_MODE, DISABLE_LINE_INFO, ALLOW_NON_CONSTEXPR_GLOBALS, FRONT_END_DEBUGGING,
-    LAUNCH_GRAPH, SCHEDULE, SEED,
+    LAUNCH_GRAPH, SANITIZE, SCHEDULE, SEED,
     PRINT_LANES, PRINT_AUTOTUNING, CACHE_AUTOTUNING,
 )  # fmt: skip
 

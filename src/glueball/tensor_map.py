@@ -131,6 +131,11 @@ class TensorMap:
         return tuple(-(-extent // step) for extent, step in zip(self.box, self.steps, strict=True))
 
     @property
+    def run(self) -> int:
+        """How many neighbours among a box's elements lie side by side in the tensor."""
+        return self.box_shape[-1] if self.pixels is not None or self.steps[-1] == 1 else 1
+
+    @property
     def box_bytes(self) -> int:
         """Bytes of one message, elements out of bounds included."""
         return math.prod(self.box_shape) * self.item_bytes

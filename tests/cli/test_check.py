@@ -89,6 +89,20 @@ def test_every_fault_is_reported(check: Any) -> None:
     assert result.output.rstrip().endswith("2 faults")
 
 
+def test_everything_is_looked_for_whatever_the_environment_says(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_SANITIZE", "0")
+    result = check("""
+        @glueball.jit
+        def half_copy(x, y, n, layout: gl.constexpr):
+            index = gl.arange(0, 32, layout)
+            gl.store(y + index, gl.load(x + index, mask=index < n))
+
+        half_copy[(1,)](x, y, 20, LINE, num_warps=1)
+    """)
+    assert result.exit_code == 1, result.output
+    assert "UninitializedReadError in half_copy" in result.output
+
+
 def test_stop(check: Any) -> None:
     result = check("""
         try:

@@ -33,11 +33,10 @@ def test_knowledge_passes_through_others() -> None:
     clocks = Clocks(3)
     first, second = clocks.add_observer(), clocks.add_observer()
     clocks.barrier(0)
-    one = np.zeros(1, np.int64)
-    clocks.publish(first, 0, False, (one, one), None)
+    clocks.publish(first, 0, False, lambda: np.ones((1, 32), bool), None)
     clocks.join(1, first)
     clocks.barrier(1)
-    clocks.publish(second, 1, False, (one, one), None)
+    clocks.publish(second, 1, False, lambda: np.ones((1, 32), bool), None)
     clocks.join(2, second)
     assert knows(clocks, 2, 0) == 0
     assert knows(clocks, 2, 1) == 0
@@ -64,7 +63,7 @@ def test_some_threads_know_before_the_others() -> None:
     clocks.known[source, :, agent] = 4
     threads = np.zeros((1, 64), bool)
     threads[0, 3] = True
-    clocks.learn(0, source, threads)
+    clocks.learn(0, source, lambda: threads)
     rows = np.zeros(2, np.int64)
     assert (clocks.floors(0, rows, np.array([3, 4]))[:, agent] >> TIME_SHIFT).tolist() == [5, 0]
     clocks.barrier(0)

@@ -163,3 +163,55 @@ def test_poison_in_shared_memory_belongs_to_its_block() -> None:
     with pytest.raises(UninitializedReadError) as caught:
         kernel.run((3,), x_array, out, 80, 81)
     assert (caught.value.details["program"], caught.value.details["lane"]) == ((2, 0, 0), 16)
+
+
+def test_what_is_stored_after_an_undefined_value_was_loaded_is_defined() -> None:
+    """What a load from shared memory leaves with the machine is not for the next store."""
+    kernel = Kernel()
+    kernel.allocate("buffer", 256)
+    x, y = kernel.pointer("x", "int32"), kernel.pointer("y", "int32")
+    lane = kernel.lane()
+    place = kernel.mul(lane, kernel.i32(4))
+    kernel.store(place, kernel.load(kernel.address(x, lane), kernel.less(lane, 20), kind="i32"), space="shared",
+                 kind="i32", allocation="buffer")  # fmt: skip
+    kernel.load(place, space="shared", kind="i32", allocation="buffer")
+    kernel.store(place, lane, space="shared", kind="i32", allocation="buffer", offset=128)
+    value = kernel.load(place, space="shared", kind="i32", allocation="buffer", offset=128)
+    kernel.store(kernel.address(y, lane), value, kind="i32")
+    x_given, y_given = np.zeros(32, np.int32), np.zeros(32, np.int32)
+    kernel.run((1,), x_given, y_given)
+    assert y_given.tolist() == list(range(32))
+
+
+def test_blocks_that_differ_in_what_is_undefined_alone() -> None:
+    """They have rows of their own for that, and the report is of the right block."""
+    kernel = Kernel()
+    kernel.allocate("buffer", 128)
+    x, y, n = kernel.pointer("x", "int32"), kernel.pointer("y", "int32"), kernel.scalar("n")
+    lane = kernel.lane()
+    place, index = kernel.mul(lane, kernel.i32(4)), kernel.place(32)
+    value = kernel.load(kernel.address(x, index), kernel.less(index, n), kind="i32")
+    kernel.store(place, value, space="shared", kind="i32", allocation="buffer")
+    value = kernel.load(place, space="shared", kind="i32", allocation="buffer")
+    kernel.at(9)
+    kernel.store(kernel.address(y, index), value, kind="i32")
+    x_given, y_given = np.arange(320, dtype=np.int32), np.zeros(320, np.int32)
+    kernel.run((10,), x_given, y_given, 320)
+    assert y_given.tolist() == x_given.tolist()
+    with pytest.raises(UninitializedReadError, match=r"program \(7, 0, 0\), warp 0, lane 6") as caught:
+        kernel.run((10,), x_given, y_given, 7 * 32 + 6)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 9
+
+
+def test_an_atomic_change_of_an_undefined_value_is_of_the_right_block() -> None:
+    kernel = Kernel()
+    kernel.allocate("buffer", 128)
+    x, n = kernel.pointer("x", "int32"), kernel.scalar("n")
+    lane = kernel.lane()
+    place, index = kernel.mul(lane, kernel.i32(4)), kernel.place(32)
+    value = kernel.load(kernel.address(x, index), kernel.less(index, n), kind="i32")
+    kernel.store(place, value, space="shared", kind="i32", allocation="buffer")
+    kernel.do("shared_add", place, 1, type="i32", count=1, allocation="buffer", masked=False)
+    with pytest.raises(UninitializedReadError, match=r"program \(3, 0, 0\), warp 0, lane 5"):
+        kernel.run((10,), np.zeros(320, np.int32), 3 * 32 + 5)

@@ -46,6 +46,7 @@ class Settings:
         """As environment variables."""
         chosen = {
             knobs.EXECUTOR.variable: "sim",
+            knobs.SANITIZE.variable: "1",
             knobs.SCHEDULE.variable: self.schedule,
             knobs.SEED.variable: str(self.seed),
             knobs.PRINT_LANES.variable: "1",

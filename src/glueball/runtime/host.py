@@ -32,19 +32,41 @@ TOLD_SECONDS = 10.0
 
 def run_on_simulator(function: Function, target: Target, grid: Grid, arguments: Sequence[Argument]) -> Report:
     """Runs a kernel lane by lane, blocks in the order that the knobs ask for; what the simulator counted."""
-    from glueball import sim
-
-    run = functools.partial(sim.run, schedule=knobs.SCHEDULE.read(), seed=knobs.SEED.read())
     with on_host(arguments) as there:
         given = [_simulator_argument(argument) for argument in there]
         if function.global_scratch_bytes:
             given.append(0)  # the simulator needs no memory for what stands there
-        seconds = estimate_seconds(function, target, grid)
-        if seconds <= TOLD_SECONDS:
-            return run(function, target, grid, given)
-        print(f"glueball: simulating {function.name} on grid {grid} will take about {seconds:.0f} s", file=sys.stderr)
-        with _progress_bar(function.name) as progress:
-            return run(function, target, grid, given, progress=progress)
+        report = _simulated(function, target, grid, given)
+    if not report.checked:
+        _say_unchecked()
+    return report
+
+
+def _simulated(function: Function, target: Target, grid: Grid, given: Sequence[Any]) -> Report:
+    """What the simulator counted; a bar shows how far it is where that takes long."""
+    from glueball import sim
+
+    options: dict[str, Any] = {
+        "schedule": knobs.SCHEDULE.read(),
+        "seed": knobs.SEED.read(),
+        "sanitize": knobs.SANITIZE.read(),
+    }
+    seconds = estimate_seconds(function, target, grid)
+    if seconds <= TOLD_SECONDS:
+        return sim.run(function, target, grid, given, **options)
+    print(f"glueball: simulating {function.name} on grid {grid} will take about {seconds:.0f} s", file=sys.stderr)
+    with _progress_bar(function.name) as progress:
+        return sim.run(function, target, grid, given, progress=progress, **options)
+
+
+@functools.cache
+def _say_unchecked() -> None:
+    """Says on standard error, once a process, that launches without a fault have not been checked."""
+    print(
+        f"glueball: {knobs.SANITIZE.variable}=0: the simulator checks bounds, alignment and deadlocks only; races, "
+        f"undefined values, overflows and missing waits go unseen",
+        file=sys.stderr,
+    )
 
 
 def run_on_reference(function: TileFunction, grid: Grid, arguments: Sequence[Argument]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from glueball.errors import OverwriteInFlightError
 from glueball.sim.commit_groups import CommitGroups, Share
+from glueball.sim.footprints import Footprint, accessed, selected
 from glueball.sim.masks import NOBODY, Array, Booleans, Mask, narrow
 from glueball.sim.memory import WORDS, Part
 from glueball.thread.ir import Attributes
@@ -30,6 +31,18 @@ class Copy:
     parts: list[Part]
     offsets: Array
     arrived: bool = False
+    touched: Footprint | None = None
+
+    def reads(self, part: Part, threads: Booleans) -> Footprint:
+        """What some threads read in a region."""
+        read = threads if part.predicate is None else threads & part.predicate
+        return accessed(selected(self.addresses, read), self.width).in_order()
+
+    def source(self) -> Footprint:
+        """What all its threads read, and perhaps more."""
+        if self.touched is None:
+            self.touched = accessed(self.addresses.reshape(-1), self.width).in_order()
+        return self.touched
 
 
 Arrival = Share[Copy]
@@ -91,19 +104,23 @@ class Copies:
             if share.work.number <= last and mine.any():
                 placement = self._place(share.work, mine)
                 touch = shared.touch(placement, share.work.width, share.work.instruction)
-                rows = placement.rows if shadow.rows > 1 else np.zeros(1, np.int64)
-                shadow.finish_for(touch, word.agent, shadow.clocks.time[rows, word.agent])
+                rows = placement.rows if shared.group.rows > 1 else np.zeros(1, np.int64)
+                shadow.finish_for(touch, word.agent, rows)
                 share.threads = share.threads & ~mine
         self.groups.open = [share for share in self.groups.open if share.threads.any()]
 
-    def check_sources(self, address: Array, predicate: Mask, width: int) -> None:
+    def check_sources(self, address: Array, predicate: Mask, offset: int, width: int) -> None:
         """A store must not overwrite what a copy in flight has yet to read."""
-        for share in self.groups.shares():
+        shares = [*self.groups.shares()]
+        if not shares:
+            return
+        written = accessed(selected(address, predicate) + offset, width)
+        for share in shares:
             copy = share.work
-            for part in copy.parts:
-                read = share.threads if part.predicate is None else share.threads & part.predicate
-                if _meet(np.sort(_selected(copy.addresses, read)), copy.width, _selected(address, predicate), width):
-                    self._fault(copy)
+            if any(
+                copy.reads(part, share.threads).meets(written) for part in copy.parts if copy.source().meets(written)
+            ):
+                self._fault(copy)
 
     def _fault(self, copy: Copy) -> None:
         line = self.machine.instructions[copy.instruction].location
@@ -147,17 +164,3 @@ class CopyArrival:
         self.copies.deliver(self.word, self.threads, self.last)
         self.word.arrive(machine, self.instruction, self.rows)
         return True
-
-
-def _meet(starts: Array, width: int, stored: Array, stored_width: int) -> bool:
-    """Whether accesses of a width, sorted, and stores of another one have bytes in common."""
-    hit = np.searchsorted(starts, stored - width + 1) < np.searchsorted(starts, stored + stored_width)
-    return bool(hit.any())
-
-
-def _selected(values: Array, mask: Mask) -> Array:
-    """The values of the threads told, flat."""
-    if mask is None:
-        return values.reshape(-1)
-    shape = np.broadcast_shapes(values.shape, mask.shape)
-    return np.asarray(np.broadcast_to(values, shape)[np.broadcast_to(mask, shape)])

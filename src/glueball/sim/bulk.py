@@ -60,7 +60,7 @@ class BulkCopies:
             for message in () if sent else messages:
                 group.transfers.check_box(message, "read", False)
                 self._count(message)
-            group.transfers.loads += messages
+            group.transfers.load(messages)
             sent += messages
         for message in sent:
             machine.launch.scheduler.later(message)
@@ -86,7 +86,7 @@ class BulkCopies:
             threads = np.zeros(machine.shape, bool)
             threads[message.ctas, message.warp, message.lane] = True
             self.groups.add(message, threads)
-        group.transfers.stores += messages
+        group.transfers.store(messages)
         for message in messages:
             machine.launch.scheduler.later(message)
 
@@ -108,17 +108,16 @@ class BulkCopies:
     def _release(self, share: Share[Store]) -> None:
         """The bytes in shared memory may be used by the threads that have waited."""
         store, machine = share.work, self.machine
-        shadow = machine.group.shadow
         free = store.busy & store.shares(share.threads)
         if not free.any():
             return
         if not free.all():
             machine.group.expand()
         rows = machine.group.rows_of(store.ctas[free])
-        threads = np.full(len(rows), (machine.first_warp + store.warp) * machine.lanes + store.lane)
-        size = store.tensor_map.box_bytes
-        places = store.places[free][: len(rows)]
-        shadow.finish_source(shadow.touch(rows, places, threads, size, store.instruction, machine.agent))
+        thread = store.warp * machine.lanes + store.lane
+        placement = machine.shared.of_thread("", rows, store.places[free][: len(rows)], thread)
+        touch = machine.shared.touch(placement, store.tensor_map.box_bytes, store.instruction)
+        machine.group.shadow.finish_source(touch)
         store.busy = store.busy & ~free
 
     def _finish(self, share: Share[Store]) -> None:
@@ -128,7 +127,7 @@ class BulkCopies:
         machine.launch.scheduler.forget(store)
         store.unwritten = store.unwritten & ~store.shares(share.threads)
         if not store.unwritten.any():
-            machine.group.transfers.stores.remove(store)
+            machine.group.transfers.written(store)
 
     # What a message is
 
@@ -202,7 +201,7 @@ class BulkCopies:
             chosen = slots == slot if reach is None else (slots == slot) & reach.accesses
             if not chosen.any():
                 continue
-            if group.shadow.rows == 1:
+            if group.rows == 1:
                 ctas = np.arange(group.ctas)
                 starts = np.repeat(placement.places[chosen], group.ctas)
             else:

@@ -8,7 +8,7 @@ the last one gives). While all blocks of a group do the same, one row stands for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -91,8 +91,13 @@ class Clocks:
         where = slice(None) if rows is None else rows
         self.known[observer, where] = np.maximum(self.known[observer, where], self.known[source, where])
 
-    def learn(self, partition: int, source: int, threads: Booleans) -> None:
-        """Threads, `[row, thread]`, of a partition learn what an observer knows; the others at the next barrier."""
+    def learn(self, partition: int, source: int, arriving: Callable[[], Booleans]) -> None:
+        """Threads of a partition learn what an observer knows, the others at the next barrier.
+
+        `arriving` gives the threads, `[1 or row, thread]`.
+        """
+        threads = arriving()
+        threads = np.broadcast_to(threads, (self.rows, threads.shape[1]))
         if partition in self._some:
             members, observer = self._some[partition]
             threads = members | threads
@@ -113,21 +118,40 @@ class Clocks:
         self.known[partition, where, partition] = self.time[where, partition]
         self.time[where, partition] += 1
 
-    def publish(self, observer: int, partition: int, everyone: bool, thread: tuple[Array, Array], rows: Mask) -> None:
+    def publish(
+        self, observer: int, partition: int, everyone: bool, threads: Callable[[], Booleans], rows: Mask
+    ) -> None:
         """An observer learns what threads of a partition know when they arrive somewhere, in the rows of a mask.
 
-        Where `everyone` in the partition arrives, that includes all that they did before; else `thread`, its row and
-        number in the block, is one that arrives.
+        Where `everyone` in the partition arrives, that includes all that they did before. `threads` gives those that
+        arrive, `[1 or row, thread]`, of which one stands for all.
         """
         where = slice(None) if rows is None else rows
         self.join(observer, partition, rows)
         if partition in self._some:
             members, some = self._some[partition]
-            if members[thread].all():
+            arriving = threads()
+            row = 0 if rows is None else int(rows.argmax())
+            if members[row, int(arriving[row if arriving.shape[0] > 1 else 0].argmax())]:
                 self.join(observer, some, rows)
         if everyone:
             self.known[observer, where, partition] = self.time[where, partition]
             self.time[where, partition] += 1
+
+    def end_phase(self, agent: int, gathering: int, passed: int, rows: Booleans) -> None:
+        """The phase of an mbarrier ends, in the rows of a mask: waits for it give what its arrivals brought."""
+        self.join(passed, gathering, rows)
+        self.known[passed, rows, agent] = self.time[rows, agent]
+        self.time[rows, agent] += 1
+
+    def finish(self, partition: int, agent: int, rows: Array, time: int) -> None:
+        """What an agent has done until a time is over, and a partition knows."""
+        self.time[rows, agent] = time
+        self.known[partition, rows, agent] = time
+
+    def times(self, agent: int, rows: Array) -> Array:
+        """An agent's time in some rows."""
+        return np.asarray(self.time[rows, agent])
 
     def meet(self, partitions: Sequence[int]) -> None:
         """Partitions wait for one another: each learns what any of them knows."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from glueball.errors import DeadlockError, RemoteMemoryError, SimulationError
 from glueball.location import SourceLocation
-from glueball.sim.clocks import Clocks
 from glueball.sim.group import BlockGroup
-from glueball.sim.shadow import INSTRUCTION_BITS
 from glueball.thread.ir import Completion
 
 if TYPE_CHECKING:
@@ -29,7 +25,7 @@ class Cluster:
         count = launch.function.num_ctas
         self.launch = launch
         self.first = first
-        self.clocks = Clocks(launch.partitions * count)
+        self.clocks = launch.sanitizer.clocks(launch.partitions * count)
         self.groups = [BlockGroup(launch, first + rank, 1, self) for rank in range(count)]
         self.started = False
         self._meetings: dict[int, Meeting] = {}
@@ -82,23 +78,17 @@ class Cluster:
         What other CTAs have sent there has arrived: that nothing is in flight has been checked before.
         """
         group.ended = True
-        floors = self.clocks.all_floors(group.first_agent)[0]
-        for agent, read in group.shadow.reads.items():
-            rank = agent // self.launch.partitions
-            if agent >= self.clocks.partitions or rank == group.rank:
+        for agent, number in group.shadow.unknown_reads(group.first_agent):
+            instruction = self.launch.instructions[number]
+            if instruction.record.completion is Completion.MBARRIER:
                 continue
-            late = read.reshape(-1)
-            for entry in np.unique(late[late >= floors[agent]]).tolist():
-                instruction = self.launch.instructions[entry & INSTRUCTION_BITS]
-                if instruction.record.completion is Completion.MBARRIER:
-                    continue
-                line = instruction.location
-                raise RemoteMemoryError(
-                    f"{group.name} may end before {self.groups[rank].name} has read its shared memory at {line}: a "
-                    f"cluster barrier must come between",
-                    line,
-                    cta=rank,
-                )
+            rank = agent // self.launch.partitions
+            raise RemoteMemoryError(
+                f"{group.name} may end before {self.groups[rank].name} has read its shared memory at "
+                f"{instruction.location}: a cluster barrier must come between",
+                instruction.location,
+                cta=rank,
+            )
 
 
 @dataclass(slots=True)

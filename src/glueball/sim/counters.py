@@ -82,14 +82,18 @@ class InstructionCounts:
 
 @dataclass(slots=True)
 class Report:
-    """Counts of a launch, per instruction in program order and in total."""
+    """Counts of a launch, per instruction in program order and in total.
+
+    `checked` tells whether the sanitizer was on: only then does a launch that ended well say that it has no fault.
+    """
 
     instructions: list[InstructionCounts]
+    checked: bool
 
     @staticmethod
-    def of(instructions: Sequence[Instruction]) -> Report:
+    def of(instructions: Sequence[Instruction], *, checked: bool) -> Report:
         """A report with every count zero."""
-        return Report([InstructionCounts(instruction) for instruction in instructions])
+        return Report([InstructionCounts(instruction) for instruction in instructions], checked)
 
     def total(self, name: str) -> Counts:
         """Sum over the instructions with a record of that name."""

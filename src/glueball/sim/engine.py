@@ -15,11 +15,13 @@ from glueball.sim.divergence import waits_differ_between_blocks
 from glueball.sim.group import BlockGroup
 from glueball.sim.launch import Launch
 from glueball.sim.memory import GlobalMemory, HostArray, Region
+from glueball.sim.sanitizer import CHECKED, UNCHECKED
 from glueball.sim.scheduler import Context, Scheduler, Wait
 from glueball.sim.translate import Translation, as_argument, translate
 from glueball.targets import Target
 from glueball.tensor_map import MappedArray, TensorMap
 from glueball.thread.control import PARTITIONS, launched_warps
+from glueball.thread.diagnostics import WHERE_DEFINED
 from glueball.thread.ir import BITS, Effect, Function, Instruction, Parameter
 from glueball.thread.memory import access_bytes
 from glueball.thread.nvidia.bulk_tensor import GRANULE
@@ -31,6 +33,7 @@ CONTEXT_THREADS = 1 << 16
 CONTEXT_SHARED_BYTES = 1 << 22
 CONTEXTS_TO_INTERLEAVE = 8
 ASYNCHRONOUS_PROXY = "async"
+SHARED_ATOMIC = ("shared_add", "shared_atomic")
 
 
 def run(
@@ -41,18 +44,22 @@ def run(
     *,
     schedule: str = "in_order",
     seed: int = 0,
+    sanitize: bool = True,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Report:
     """Runs a kernel for a grid of blocks; its stores go straight to the caller's storage.
 
     `arguments` are one per parameter: a NumPy array or `HostArray` for a pointer, a `MappedArray` of one for a
     descriptor, a number for anything else. `schedule` is `in_order`, `random` (from `seed`: other contexts at every
-    pause, asynchronous work early or not) or `late`. `progress` is told now and then which share of the blocks has run.
-    Raises a `SimulationError` for the first fault found.
+    pause, asynchronous work early or not) or `late`. `sanitize` asks for all checks, which kernels whose results depend
+    on what is undefined have anyway. `progress` is told now and then which share of the blocks has run. Raises a
+    `SimulationError` for the first fault found.
     """
     random = np.random.default_rng(seed)
     scheduler = Scheduler(schedule, random)
-    translation = translate(function)
+    sanitize |= any(instruction.record is WHERE_DEFINED for instruction in function.body.walk())
+    sanitizer = CHECKED if sanitize else UNCHECKED
+    translation = translate(function, sanitizer.poison)
     _check_resources(function, target, translation)
     memory, registers, tensor_maps = _bind(function, arguments)
     x, y, z = (*grid, 1, 1)[:3]
@@ -63,7 +70,7 @@ def run(
         region_counts=[0] * len(translation.regions),
         grid=(x, y, z),
         memory=memory,
-        report=Report.of(translation.instructions),
+        report=Report.of(translation.instructions, checked=sanitize),
         scheduler=scheduler,
         shared_bytes=_shared_bytes(function),
         granule=_granule(translation),
@@ -71,6 +78,8 @@ def run(
         partitions=_partitions(translation.instructions),
         proxies=any(effect.proxy == ASYNCHRONOUS_PROXY for effect in _shared_effects(translation.instructions)),
         random=random if schedule == "random" else None,
+        sanitizer=sanitizer,
+        atomic=np.array([instruction.record.name in SHARED_ATOMIC for instruction in translation.instructions], bool),
         tensor_maps=tensor_maps,
     )
     with np.errstate(all="ignore"):

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glueball.location import SourceLocation
-from glueball.sim.clocks import Clocks
 from glueball.sim.machine import Machine
 from glueball.sim.masks import Array
 from glueball.sim.mbarriers import Words
 from glueball.sim.partitions import Join
-from glueball.sim.shadow import Shadow
-from glueball.sim.transfers import Transfers
 
 if TYPE_CHECKING:
     from glueball.sim.cluster import Cluster
@@ -26,8 +23,9 @@ class BlockGroup:
     """The blocks `first` to `first + ctas` of a launch.
 
     Their shared memory `[cta, byte]` and its shadow, mbarriers, and asynchronous work in flight. `threads` are those of
-    a block, workers included; `partitions` are the workers that run. In a `cluster` a block is a group by itself, of
-    its `rank`; `ended` tells that it is no more.
+    a block, workers included; `partitions` are the workers that run. `rows` is how many rows there are of what the
+    blocks have each: 1, standing for all of them while they do the same, or one for each. In a `cluster` a block is a
+    group by itself, of its `rank`; `ended` tells that it is no more.
     """
 
     def __init__(self, launch: Launch, first: int, ctas: int, cluster: Cluster | None = None) -> None:
@@ -42,10 +40,12 @@ class BlockGroup:
         self.threads = launch.warps * self.lanes
         size = -(-launch.shared_bytes // ARENA_GRANULE) * ARENA_GRANULE
         self.arena: Array = np.zeros((ctas, size), np.uint8)
-        self.clocks = Clocks(launch.partitions) if cluster is None else cluster.clocks
-        self.shadow = Shadow(ctas, size, launch.granule, self.clocks, launch.proxies, launch.partitions)
+        self.rows = 1
+        sanitizer = launch.sanitizer
+        self.clocks = sanitizer.clocks(launch.partitions) if cluster is None else cluster.clocks
+        self.shadow = sanitizer.shadow(launch, ctas, size, self.clocks)
+        self.transfers = sanitizer.transfers(self)
         self.words = Words(self)
-        self.transfers = Transfers(self)
         self.machines: list[Machine] = []
         self.partitions: Join | None = None
         self.main = self.machine(0, 0, launch.function.num_warps)
@@ -82,14 +82,15 @@ class BlockGroup:
 
     def expand(self) -> None:
         """Gives each block its own row of the shadow, the clocks and the mbarriers."""
-        if self.shadow.rows < self.ctas:
+        if self.rows < self.ctas:
+            self.rows = self.ctas
             self.shadow.expand()
             self.clocks.expand(self.ctas)
             self.words.expand(self.ctas)
 
     def rows_of(self, ctas: Array) -> Array:
         """The rows that stand for blocks; one for all while they do the same."""
-        return ctas if self.shadow.rows > 1 else np.zeros(1, np.int64)
+        return ctas if self.rows > 1 else np.zeros(1, np.int64)
 
     def missed_wait(self, instruction: int) -> tuple[str, SourceLocation] | None:
         """A wait for groups, and why it did not cover asynchronous work of an instruction that is still in flight."""

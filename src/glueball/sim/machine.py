@@ -19,13 +19,13 @@ from glueball.sim.remote import receiving, remote_load, store_async
 from glueball.sim.shared import SharedMemory
 from glueball.sim.tensor_maps import make_tensor_map
 from glueball.sim.threads import Threads
-from glueball.sim.warpgroup import Products
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 
 if TYPE_CHECKING:
     from glueball.sim.cluster import Attendance
     from glueball.sim.group import BlockGroup
+    from glueball.sim.warpgroup import Products
 
 
 class Machine(Threads):
@@ -37,7 +37,7 @@ class Machine(Threads):
         self.shared = SharedMemory(self, group)
         self.copies = Copies(self)
         self.bulk = BulkCopies(self)
-        self.products = Products(self)
+        self.products: Products = self.launch.sanitizer.products(self)
         self.barriers = Barriers(self, group, self.shared)
 
     # Memory
@@ -236,8 +236,7 @@ class Machine(Threads):
         threads = None if everyone else self.threads_in_block(self.active)
         if threads is not None and threads.shape[0] > 1:
             self.group.expand()
-        shadow = self.group.shadow
-        shadow.fence(self.agent, threads, shadow.clocks.all_floors(self.agent))
+        self.group.shadow.fence(self.agent, threads)
 
     # Threads together
 

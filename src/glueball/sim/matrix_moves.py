@@ -40,9 +40,10 @@ def load_matrix(
     poison = shared.shadow.get_poison(touch)
     if poison is None:
         return values, [None] * count
-    spread = np.zeros((*placement.offsets.shape, ROW_BYTES), bool)
-    spread.reshape(-1, ROW_BYTES)[placement.lanes] = np.repeat(poison, ROW_BYTES // poison.shape[1], axis=1)
-    flags: Array = _to_lanes(spread[..., : ROWS * attributes["matrices"], :], attributes)
+    spread = np.zeros((poison.shape[0], placement.offsets.size, ROW_BYTES), bool)
+    spread[:, placement.lanes] = np.repeat(poison, ROW_BYTES // poison.shape[2], axis=2)
+    undefined = spread.reshape(-1, *shared.shape[1:], ROW_BYTES)
+    flags: Array = _to_lanes(undefined[..., : ROWS * attributes["matrices"], :], attributes)
     flags = np.asarray(flags.reshape(*flags.shape[:-1], count, -1).any(axis=-1))
     return values, [flags[..., index] for index in range(count)]
 
@@ -56,8 +57,6 @@ def store_matrix(
     poison: Sequence[Mask],
 ) -> None:
     """Stores what every lane holds, one array per element, with its poison."""
-    if any(element is not None and element.ndim == 3 and element.shape[0] > 1 for element in poison):
-        shared.group.expand()
     placement = _place(shared, attributes, offset, predicate, "written")
     touch = shared.touch(placement, ROW_BYTES, shared.machine.at)
     held = np.empty((*shared.shape, len(values)), NUMPY[attributes["type"]])
@@ -67,7 +66,7 @@ def store_matrix(
     words = np.zeros(shared.shape, WORDS[ROW_BYTES])
     words[..., : rows.shape[2]] = rows.view(WORDS[ROW_BYTES])[..., 0]
     shared.record_write(placement, touch, ROW_BYTES, words)
-    shared.shadow.set_poison(touch, _row_poison(placement, attributes, poison, touch.entries.shape[1]))
+    shared.shadow.set_poison(touch, _row_poison(placement, attributes, poison, ROW_BYTES // shared.shadow.granule))
 
 
 def _place(shared: SharedMemory, attributes: Attributes, offset: Any, predicate: Mask, verb: str) -> Placement:
@@ -98,12 +97,13 @@ def _to_rows(lanes: Array, attributes: Attributes) -> Array:
 def _row_poison(placement: Placement, attributes: Attributes, poison: Sequence[Mask], granules: int) -> Mask:
     if all(element is None for element in poison):
         return None
-    shape = placement.offsets.shape
+    given = [np.zeros((), bool) if element is None else element for element in poison]
+    shape = np.broadcast_shapes(placement.offsets.shape, *(element.shape for element in given))
     flags = np.zeros((*shape, len(poison), BITS[attributes["type"]] // 8), bool)
-    for index, element in enumerate(poison):
-        flags[..., index, :] = False if element is None else np.broadcast_to(element, shape)[..., None]
+    for index, element in enumerate(given):
+        flags[..., index, :] = np.broadcast_to(element, shape)[..., None]
     rows = _to_rows(flags.reshape(*shape, -1), attributes)
     spread = np.zeros((*shape, ROW_BYTES), bool)
     spread[..., : rows.shape[-2], :] = rows
-    chosen = spread.reshape(-1, granules, ROW_BYTES // granules)[placement.lanes]
-    return np.asarray(chosen.any(axis=2))
+    pieces = spread.reshape(shape[0] // placement.offsets.shape[0], -1, granules, ROW_BYTES // granules)
+    return np.asarray(pieces[:, placement.lanes].any(axis=3))

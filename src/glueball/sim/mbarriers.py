@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -46,7 +47,7 @@ class Word:
     """
 
     def __init__(self, group: BlockGroup, allocation: str, place: int) -> None:
-        rows = group.shadow.rows
+        rows = group.rows
         self.group = group
         self.allocation = allocation
         self.place = place
@@ -134,10 +135,7 @@ class Word:
         over = rows & (self.pending == 0) & (self.bytes == 0)
         if not over.any():
             return
-        clocks = self.group.clocks
-        clocks.join(self.passed, self.gathering, over)
-        clocks.known[self.passed, over, self.agent] = clocks.time[over, self.agent]
-        clocks.time[over, self.agent] += 1
+        self.group.clocks.end_phase(self.agent, self.gathering, self.passed, over)
         self.phase = self.phase + over
         self.pending = np.where(over, self.expected, self.pending)
         for wait in self.waits:
@@ -385,21 +383,17 @@ class Barriers:
         for word, rows, _, _ in wait.targets:
             word.waits.remove(wait)
             if everyone:
-                where = rows if len(rows) == clocks.rows else np.broadcast_to(rows, clocks.rows)
+                where = np.broadcast_to(rows, machine.group.rows)
                 clocks.join(machine.agent, word.passed, where)
             else:
-                threads = machine.threads_in_block(wait.threads)
-                clocks.learn(machine.agent, word.passed, np.broadcast_to(threads, (clocks.rows, threads.shape[1])))
+                clocks.learn(machine.agent, word.passed, partial(machine.threads_in_block, wait.threads))
 
     def publish(self, reach: Reach, predicate: Any) -> None:
         """The phase takes along what the threads know that arrive or send (PTX ISA, `st.async`: release)."""
-        machine, clocks, rows = self.machine, self.machine.group.clocks, reach.rows > 0
-        mask = _mask(machine, predicate)
-        threads = machine.threads_in_block(mask)
+        machine = self.machine
         everyone = int(reach.rows.max()) == machine.warps * machine.lanes
-        row = int(rows.argmax())
-        number = int(threads[row if threads.shape[0] > 1 else 0].argmax())
-        clocks.publish(reach.word.gathering, machine.agent, everyone, (np.array([row]), np.array([number])), rows)
+        threads = partial(machine.threads_in_block, _mask(machine, predicate))
+        machine.group.clocks.publish(reach.word.gathering, machine.agent, everyone, threads, reach.rows > 0)
 
     def uses(self, attributes: Attributes, offset: Any, predicate: Any, verb: str) -> Iterator[Reach]:
         """The mbarriers that threads use, after the checks."""
@@ -422,7 +416,7 @@ class Barriers:
         for place in np.unique(placement.places).tolist():
             accesses = placement.places == place
             part = placement if accesses.all() else placement.part(accesses)
-            rows = np.bincount(part.rows, minlength=shared.shadow.rows)
+            rows = np.bincount(part.rows, minlength=shared.group.rows)
             touch = shared.touch(part, WORD_BYTES, machine.at)
             yield part, touch, Reach(self.words.at(placement.allocation, place), rows, accesses)
 

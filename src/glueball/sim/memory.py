@@ -235,12 +235,19 @@ class GlobalMemory:
 
     def real(self, addresses: Array) -> Array:
         """The host's addresses of what regions have, some of which may be of the same storage."""
+        numbers = addresses >> REGION_BITS
+        first = numbers.flat[0] if numbers.size else 0
+        if (numbers == first).all():
+            return np.asarray(addresses + self._displacement(int(first)))
         found = addresses.copy()
-        for number in np.unique(addresses >> REGION_BITS).tolist():
-            region = self.regions.get(number)
-            if region is not None:
-                found[addresses >> REGION_BITS == number] += region.host.address - region.base
+        for number in np.unique(numbers).tolist():
+            found[numbers == number] += self._displacement(number)
         return found
+
+    def _displacement(self, number: int) -> int:
+        """How far the host's addresses of a region are above its own."""
+        region = self.regions.get(number)
+        return region.host.address - region.base if region else 0
 
     def load(self, machine: Machine, attributes: Attributes, address: Any, predicate: Mask) -> tuple[Array, ...]:
         """One array per element; where the predicate is false, anything. At least one lane is active."""
@@ -268,7 +275,6 @@ class GlobalMemory:
         width, offset = access_bytes(attributes), attributes["offset"]
         address = np.asarray(address)
         parts = self.access(machine, address, predicate, offset, width, "written")
-        machine.copies.check_sources(address + offset, predicate, width)
         for part in parts:
             if not part.window.words.flags.writeable:
                 self._fault_read_only(machine, address, part.predicate)
@@ -285,7 +291,6 @@ class GlobalMemory:
             (machine.ctas, machine.warps, machine.lanes), address.shape, *(np.shape(operand) for operand in operands)
         )
         parts = self.access(machine, address, predicate, offset, width, "changed")
-        machine.copies.check_sources(address + offset, predicate, width)
         old = np.zeros(shape, kind)
         spread = [np.broadcast_to(np.asarray(operand, kind), shape).reshape(-1) for operand in operands]
         for part in parts:
@@ -305,9 +310,7 @@ class GlobalMemory:
         self, machine: Machine, address: Array, predicate: Mask, offset: int, width: int, verb: str
     ) -> list[Part]:
         """Checks and counts an access; where its active lanes go, by region."""
-        transfers = machine.group.transfers
-        if transfers.loads or transfers.stores:
-            transfers.check_access(machine, address + offset, predicate, width, verb)
+        machine.group.transfers.check_access(machine, address, predicate, offset, width, verb)
         region = self.regions.get(_first_active(address, predicate) >> REGION_BITS)
         part = region and region.place(address, predicate, offset, width)
         if not part:

@@ -10,6 +10,7 @@ import numpy as np
 
 from glueball.errors import RemoteMemoryError
 from glueball.location import SourceLocation
+from glueball.sim.footprints import Footprint, accessed
 from glueball.sim.masks import NOBODY, Array, Mask, narrow
 from glueball.sim.memory import packed
 from glueball.sim.shadow import Touch
@@ -79,18 +80,17 @@ class Parcel:
         """Where it was sent."""
         return self.machine.instructions[self.instruction].location
 
-    def meets(self, _starts: Array, _width: int) -> bool:
+    def footprint(self) -> Footprint:
         """It touches no global memory."""
-        return False
+        return accessed(np.zeros(0, np.int64), self.width)
 
     def land(self) -> bool:
         """The bytes are there, and the mbarrier is told."""
         group, row = self.word.group, np.ones(1, bool)
         self.word.check(self.machine, self.instruction, row)
         self.shared.write(self.placement, self.width, self.words)
-        times = group.clocks.time[[0], self.word.agent]
-        group.shadow.land(self.touch.entries, self.word.agent, times, self.instruction)
-        group.transfers.loads.remove(self)
+        group.shadow.land(self.touch.entries, self.word.agent, np.zeros(1, np.int64), self.instruction)
+        group.transfers.landed(self)
         self.word.receive(self.machine, self.instruction, row, self.width * len(self.placement.lanes))
         return True
 
@@ -111,7 +111,7 @@ def store_async(machine: Machine, attributes: Attributes, offset: Any, rank: Any
             group.shadow.begin_load(touch, agents, shared.faults(placement, "written"), fenced=False)
             machine.count_shared(placement.offsets, placement.predicate, width, True)
             parcel = Parcel(machine, machine.at, shared, placement, touch, width, words, reach.word)
-            group.transfers.loads.append(parcel)
+            group.transfers.load([parcel])
             machine.launch.scheduler.later(parcel)
 
 

@@ -4,18 +4,24 @@ The shadow keeps one entry for every `granule` bytes, the narrowest access of th
 is as exact as one for each byte. An entry is `time << 32 | thread << 20 | instruction`, -1 where there was none, and
 `time` is that of the agent who did it (see `clocks`): time goes on at barriers, so older entries need no clearing. The
 last write and, for each partition, the last read are kept. While all blocks of a group do the same, one row stands for
-all of them; `expand` gives every block its own.
+all of them; `expand` gives every block its own. Undefined values have rows of their own: blocks that differ in nothing
+else still share the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glueball.sim.clocks import NEVER, TIME_SHIFT, Clocks
 from glueball.sim.masks import Array, Booleans, Mask
+
+if TYPE_CHECKING:
+    from glueball.sim.launch import Launch
+    from glueball.sim.shared import Placement
 
 THREAD_SHIFT = 20
 THREAD_BITS = (1 << (TIME_SHIFT - THREAD_SHIFT)) - 1
@@ -51,18 +57,15 @@ Fault = Callable[[str, int, int], None]
 
 
 class Shadow:
-    """The shadow of one group's shared memory. Bytes must be a multiple of `granule`.
+    """The shadow of the shared memory, `size` bytes each, of a group of blocks."""
 
-    `proxies`: whether the kernel has accesses through the asynchronous proxy, which stores must be fenced for.
-    `partitions`: the most that a block has; they are neighbours among the agents.
-    """
-
-    def __init__(self, ctas: int, size: int, granule: int, clocks: Clocks, proxies: bool, partitions: int = 1) -> None:
+    def __init__(self, launch: Launch, ctas: int, size: int, clocks: Clocks) -> None:
         self.ctas = ctas
-        self.granule = granule
-        self.width = size // granule
+        self.granule = launch.granule
+        self.width = size // launch.granule
         self.clocks = clocks
-        self.partitions = partitions
+        self.partitions = launch.partitions
+        self.atomic = launch.atomic
         shape = (1, self.width)
         self.written: Array = np.full(shape, -1, np.int64)
         self.writers: Array | None = None
@@ -71,34 +74,36 @@ class Shadow:
         self.sources: Array | None = None
         self.source_of: Array | None = None
         self.barriers: Array | None = None
-        self.unfenced: Booleans | None = np.zeros(shape, bool) if proxies else None
+        self.unfenced: Booleans | None = np.zeros(shape, bool) if launch.proxies else None
         self.poison: Booleans | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are: 1 or one for each block."""
-        return int(self.written.shape[0])
 
     def expand(self) -> None:
         """Gives each block its own row."""
         self.written = self._repeated(self.written)
         self.reads = {partition: self._repeated(read) for partition, read in self.reads.items()}
-        for name in ("writers", "in_flight", "sources", "source_of", "barriers", "unfenced", "poison"):
+        for name in ("writers", "in_flight", "sources", "source_of", "barriers", "unfenced"):
             if (array := getattr(self, name)) is not None:
                 setattr(self, name, self._repeated(array))
+        self._expand_poison()
+
+    def _expand_poison(self) -> None:
+        if self.poison is not None and self.poison.shape[0] < self.ctas:
+            self.poison = self._repeated(self.poison)
 
     def _repeated(self, array: Array) -> Array:
         return np.repeat(array, self.ctas, axis=0)
 
-    def touch(
-        self, rows: Array, places: Array, threads: Array, width: int, instruction: int, partition: int = 0
-    ) -> Touch:
-        """Accesses of `width` bytes at byte offsets `places` by threads of a partition; arrays are `[access]`."""
+    def touch(self, placement: Placement, width: int, instruction: int, partition: int) -> Touch:
+        """Accesses of `width` bytes by threads of a partition."""
+        rows, threads = placement.rows, placement.threads
+        mine = self.clocks.stamps(partition, rows) | (threads << THREAD_SHIFT)[:, None] | instruction
+        floors = self.clocks.floors(partition, rows, threads)
+        return Touch(partition, self.entries(rows, placement.places, width), floors, mine)
+
+    def entries(self, rows: Array, places: Array, width: int) -> Array:
+        """The entries of `width` bytes at each of some places: `[access, granule]`."""
         first = rows * self.width + places // self.granule
-        entries = first[:, None] + np.arange(width // self.granule)
-        stamps = self.clocks.stamps(partition, rows)
-        mine = stamps | (threads << THREAD_SHIFT)[:, None] | instruction
-        return Touch(partition, entries, self.clocks.floors(partition, rows, threads), mine)
+        return np.asarray(first[:, None] + np.arange(width // self.granule))
 
     # Accesses of threads
 
@@ -137,15 +142,15 @@ class Shadow:
         self._leave_writer(touch)
         return bool((((flat.take(touch.entries) ^ touch.mine) & MANY_THREADS) != 0).any())
 
-    def record_atomic(self, touch: Touch, atomic: Booleans, fault: Fault) -> None:
-        """Checks and records atomic changes, which do not clash with one another; `atomic` tells such instructions."""
+    def record_atomic(self, touch: Touch, fault: Fault) -> None:
+        """Checks and records atomic changes, which do not clash with one another."""
         self._check_barriers(touch, fault)
         self._check_in_flight(touch, fault)
         self._check_sources(touch, fault)
         flat = self.written.reshape(-1)
         written = flat.take(touch.entries)
         _report(written < 0, None, "uninitialized", fault)
-        self._check_written(touch, written, fault, ~atomic[np.where(written < 0, 0, written & INSTRUCTION_BITS)])
+        self._check_written(touch, written, fault, ~self.atomic[np.where(written < 0, 0, written & INSTRUCTION_BITS)])
         self._check_reads(touch, fault)
         flat[touch.entries] = touch.mine | MANY_THREADS
         self._leave_writer(touch)
@@ -171,10 +176,10 @@ class Shadow:
         self.written.reshape(-1)[touch.entries] = touch.mine
         self._leave_writer(touch)
 
-    def finish_for(self, touch: Touch, agent: int, times: Array) -> None:
-        """The asynchronous write is done for whoever knows an agent's times, `[1 or access]`."""
+    def finish_for(self, touch: Touch, agent: int, rows: Array) -> None:
+        """The asynchronous write is done for whoever knows what time it is for an agent in the rows of the accesses."""
         self.finish(touch)
-        self.land(touch.entries, agent, times, int(touch.mine.flat[0]) & INSTRUCTION_BITS)
+        self.land(touch.entries, agent, rows, int(touch.mine.flat[0]) & INSTRUCTION_BITS)
 
     # Operations of the asynchronous proxy
 
@@ -191,11 +196,15 @@ class Shadow:
         if fenced:
             self._check_fences(touch, fault)
         instruction = int(touch.mine.flat[0]) & INSTRUCTION_BITS
-        self.land(touch.entries, agents[:, None], np.full(touch.entries.shape[0], NEVER), instruction)
+        self._land(touch.entries, agents[:, None], np.full(touch.entries.shape[0], NEVER), instruction)
         self.set_poison(touch, None)
 
-    def land(self, entries: Array, agent: Array | int, times: Array, instruction: int) -> None:
-        """The write is done at the times of an agent, `[1 or access]`."""
+    def land(self, entries: Array, agent: int, rows: Array, instruction: int) -> None:
+        """The write is done at the times that it is for an agent in the rows of the accesses, `[1 or access]`."""
+        self._land(entries, agent, self.clocks.times(agent, rows), instruction)
+
+    def _land(self, entries: Array, agent: Array | int, times: Array, instruction: int) -> None:
+        """The write is done at times of an agent, `[1 or access]`."""
         stamps = np.asarray(times, np.int64)[:, None] << TIME_SHIFT
         self.written.reshape(-1)[entries] = stamps | MANY_THREADS | instruction
         self._writers()[entries] = agent
@@ -226,13 +235,14 @@ class Shadow:
         instruction = int(touch.mine.flat[0]) & INSTRUCTION_BITS
         self._reads_of(agent)[touch.entries] = time << TIME_SHIFT | MANY_THREADS | instruction
 
-    def fence(self, partition: int, threads: Mask, floors: Array) -> None:
+    def fence(self, partition: int, threads: Mask) -> None:
         """Threads, `[1 or row, thread in the block]` or all of a partition, order their stores for the other proxy.
 
-        So do they order asynchronous copies that they know the completion of; `floors` are `[row, agent]`.
+        So do they order asynchronous copies that they know the completion of.
         """
         if self.unfenced is None:
             return
+        floors = self.clocks.all_floors(partition)
         places = np.flatnonzero(self.unfenced)
         entries, rows = self.written.reshape(-1)[places], places // self.width
         agents = np.zeros(places.shape, int) if self.writers is None else self.writers.reshape(-1)[places]
@@ -254,19 +264,65 @@ class Shadow:
         self.barriers.reshape(-1)[touch.entries] = instruction
 
     def set_poison(self, touch: Touch, poison: Mask) -> None:
-        """Remembers which of the granules written, `[access, granules]`, hold undefined values."""
+        """Remembers which of the granules written, `[row, access, granule]`, hold undefined values.
+
+        There is one row, or one for each block where a row of the shadow stands for all of them.
+        """
+        if poison is None and self.poison is None:
+            return
         if self.poison is None:
-            if poison is None:
-                return
             self.poison = np.zeros(self.written.shape, bool)
-        self.poison.reshape(-1)[touch.entries] = False if poison is None else poison
+        if poison is not None and poison.shape[0] > 1:
+            self._expand_poison()
+        self._poison_rows()[:, touch.entries] = False if poison is None else poison
+
+    def _poison_rows(self) -> Booleans:
+        """Undefined values by row and entry; all of them in one row where the shadow has one for each block."""
+        assert self.poison is not None
+        return self.poison.reshape(-1, self.written.size)
 
     def get_poison(self, touch: Touch) -> Mask:
-        """Which granules hold undefined values, `[access, granules]`; `None` for none."""
+        """Which granules hold undefined values, `[row, access, granule]`; `None` for none."""
         if self.poison is None:
             return None
-        found = self.poison.reshape(-1).take(touch.entries)
+        found = self._poison_rows()[:, touch.entries]
         return found if found.any() else None
+
+    def poison_at(self, ctas: Array, places: Array) -> Mask:
+        """Which bytes of some blocks, `places` of each in the arena, hold undefined values; `None` for none."""
+        if self.poison is None:
+            return None
+        rows = ctas if self.poison.shape[0] > 1 else np.zeros(1, np.int64)
+        found = self.poison[rows.reshape(-1, *(1,) * (places.ndim - 1)), places // self.granule]
+        return found if found.any() else None
+
+    def undefined(self, entries: Array) -> Mask:
+        """Which entries, `[row, granule]`, hold no defined value; `None` for none."""
+        bad = self.written.reshape(-1).take(entries) < 0
+        if self.poison is not None:
+            found = self._poison_rows()[:, entries]
+            bad = bad | found.reshape(-1, entries.shape[1])
+        return bad if bad.any() else None
+
+    # What is left when blocks end
+
+    def unknown_load(self) -> int | None:
+        """The entry of an asynchronous write that has ended without anybody knowing."""
+        if self.writers is None:
+            return None
+        loaded = self.writers >= self.clocks.partitions
+        floors = self.clocks.widest_floors()
+        unknown = loaded & (self.written >= np.take_along_axis(floors, np.where(loaded, self.writers, 0), axis=1))
+        return int(self.written.reshape(-1)[int(unknown.argmax())]) if unknown.any() else None
+
+    def unknown_reads(self, partition: int) -> Iterator[tuple[int, int]]:
+        """Partitions of other CTAs with reads that a partition does not know of, and the instructions of those."""
+        floors = self.clocks.all_floors(partition)[0]
+        for agent, read in self.reads.items():
+            late = read[read >= floors[agent]]
+            foreign = agent < self.clocks.partitions and agent // self.partitions != partition // self.partitions
+            if foreign and late.size:
+                yield from ((agent, number) for number in np.unique(late & INSTRUCTION_BITS).tolist())
 
     # Checks
 
@@ -306,8 +362,8 @@ class Shadow:
 
     def announce(self, place: int, size: int, agent: int, instruction: int) -> None:
         """Bytes that were written become those of an agent at its time 0."""
-        entries = np.arange(place // self.granule, (place + size) // self.granule)
-        self.land(entries[None], agent, np.zeros(1, np.int64), instruction)
+        entries = self.entries(np.zeros(1, np.int64), np.full(1, place), size)
+        self._land(entries, agent, np.zeros(1, np.int64), instruction)
 
     def _check_barriers(self, touch: Touch, fault: Fault) -> None:
         if self.barriers is not None:

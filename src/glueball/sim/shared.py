@@ -23,8 +23,6 @@ from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import Attributes
 from glueball.thread.memory import access_bytes
 
-ATOMIC = ("shared_add", "shared_atomic")
-
 if TYPE_CHECKING:
     from glueball.sim.group import BlockGroup
     from glueball.sim.machine import Machine
@@ -35,22 +33,32 @@ class Placement:
     """Where the active lanes of an access go.
 
     `offsets` are byte offsets in the arena `[1 or cta, warp, lane]`, one block standing for all if all do the same.
-    Of each of the active lanes, `[access]`: `lanes` is its index in the flattened offsets, `rows` its block, `places`
-    its byte offset, `threads` its thread in the block.
+    Of each of the active lanes, `[access]`: `lanes` is its index in the flattened offsets, `places` its byte offset.
+    `first_thread` is that of the partition in its block.
     """
 
     allocation: str
     offsets: Array
     predicate: Mask
     lanes: Array
-    rows: Array
     places: Array
-    threads: Array
+    first_thread: int
+
+    @property
+    def rows(self) -> Array:
+        """The block of each active lane, `[access]`."""
+        _, warps, lanes = self.offsets.shape
+        return np.asarray(self.lanes // (warps * lanes))
+
+    @property
+    def threads(self) -> Array:
+        """The thread in its block of each active lane, `[access]`."""
+        _, warps, lanes = self.offsets.shape
+        return np.asarray(self.lanes % (warps * lanes) + self.first_thread)
 
     def part(self, accesses: Booleans) -> Placement:
         """Some of the accesses; offsets and predicate stay those of all."""
-        lanes, rows, places, threads = (array[accesses] for array in (self.lanes, self.rows, self.places, self.threads))
-        return replace(self, lanes=lanes, rows=rows, places=places, threads=threads)
+        return replace(self, lanes=self.lanes[accesses], places=self.places[accesses])
 
 
 class SharedMemory:
@@ -79,13 +87,11 @@ class SharedMemory:
     ) -> None:
         """Stores one array per element, with its poison, where the predicate holds."""
         width = access_bytes(attributes)
-        if any(element is not None and element.ndim == 3 and element.shape[0] > 1 for element in poison):
-            self.group.expand()
         placement = self.place(attributes, offset, predicate, width, "written")
         touch = self.touch(placement, width, self.machine.at)
         words = np.broadcast_to(packed(values, attributes["type"], (1, 1, 1)), self.shape)
         self.record_write(placement, touch, width, words)
-        self.shadow.set_poison(touch, self._stored_poison(placement, poison, touch.entries.shape[1]))
+        self.shadow.set_poison(touch, self._stored_poison(placement, poison, width // self.shadow.granule))
 
     def add(self, attributes: Attributes, offset: Any, predicate: Mask, value: Array) -> None:
         """Adds integers where the predicate holds, each exactly once."""
@@ -121,13 +127,12 @@ class SharedMemory:
         width = access_bytes(attributes)
         placement = self.place(attributes, offset, predicate, width, verb)
         touch = self.touch(placement, width, self.machine.at)
-        atomic = np.array([instruction.record.name in ATOMIC for instruction in self.machine.instructions])
-        self.shadow.record_atomic(touch, atomic, self.faults(placement, verb))
+        self.shadow.record_atomic(touch, self.faults(placement, verb))
         poison = self.shadow.get_poison(touch)
         if poison is not None:
-            access = int(poison.any(axis=1).argmax())
+            row, access, _ = (int(part) for part in np.argwhere(poison)[0])
             text = f"{verb} at arena byte {int(placement.places[access])}, which holds an undefined value"
-            self._fail(UninitializedReadError, placement, access, text)
+            self._fail(UninitializedReadError, placement, access, text, row)
         self._count(placement, width)
         return placement
 
@@ -165,7 +170,7 @@ class SharedMemory:
         shape = np.broadcast_shapes((1, 1, 1), offsets.shape, () if predicate is None else predicate.shape)
         if shape[0] > 1:
             self.group.expand()
-        rows = self.shadow.rows
+        rows = self.group.rows
         offsets = np.broadcast_to(offsets, (rows, warps, lanes))
         if predicate is None:
             active = np.arange(offsets.size)
@@ -177,16 +182,19 @@ class SharedMemory:
             offsets=offsets,
             predicate=predicate,
             lanes=active,
-            rows=active // (warps * lanes),
             places=offsets.reshape(-1)[active],
-            threads=active % (warps * lanes) + self.first_thread,
+            first_thread=self.first_thread,
         )
+
+    def of_thread(self, allocation: str, rows: Array, places: Array, thread: int) -> Placement:
+        """The placement of what one thread of the partition accesses, by row and byte offset in the arena."""
+        _, warps, lanes = self.shape
+        offsets = np.broadcast_to(np.int64(0), (self.group.rows, warps, lanes))
+        return Placement(allocation, offsets, None, rows * warps * lanes + thread, places, self.first_thread)
 
     def touch(self, placement: Placement, width: int, instruction: int) -> Touch:
         """The shadow entries of a placement."""
-        return self.shadow.touch(
-            placement.rows, placement.places, placement.threads, width, instruction, self.machine.agent
-        )
+        return self.shadow.touch(placement, width, instruction, self.machine.agent)
 
     def record_read(self, placement: Placement, touch: Touch, width: int) -> None:
         """Checks, records and counts a read."""
@@ -264,22 +272,23 @@ class SharedMemory:
         found = self.shadow.get_poison(touch)
         if found is None:
             return [None] * count
-        elements = np.asarray(found.reshape(found.shape[0], count, -1).any(axis=2))
+        rows, accesses, _ = found.shape
+        elements = np.asarray(found.reshape(rows, accesses, count, -1).any(axis=3))
         poison: list[Mask] = []
         for index in range(count):
-            spread = np.zeros(placement.offsets.shape, bool)
-            spread.reshape(-1)[placement.lanes] = elements[:, index]
-            poison.append(spread)
+            spread = np.zeros((rows, placement.offsets.size), bool)
+            spread[:, placement.lanes] = elements[..., index]
+            poison.append(spread.reshape(-1, *self.shape[1:]))
         return poison
 
     def _stored_poison(self, placement: Placement, poison: Sequence[Mask], granules: int) -> Mask:
         if all(element is None for element in poison):
             return None
-        per_element = [
-            np.broadcast_to(False if element is None else element, placement.offsets.shape).reshape(-1)[placement.lanes]
-            for element in poison
-        ]
-        return np.repeat(np.stack(per_element, axis=1), granules // len(poison), axis=1)
+        given = [np.zeros((), bool) if element is None else element for element in poison]
+        shape = np.broadcast_shapes(placement.offsets.shape, *(element.shape for element in given))
+        rows = shape[0] // placement.offsets.shape[0]
+        per_element = [np.broadcast_to(element, shape).reshape(rows, -1)[:, placement.lanes] for element in given]
+        return np.repeat(np.stack(per_element, axis=2), granules // len(poison), axis=2)
 
     def _count(self, placement: Placement, width: int, new_request: bool = True) -> None:
         self.machine.count_shared(placement.offsets, placement.predicate, width, new_request)
@@ -289,15 +298,17 @@ class SharedMemory:
 
         def fault(kind: str, access: int, other: int) -> NoReturn:
             error, text, line = access_fault(self.group, kind, verb, int(placement.places[access]), other)
-            details = {} if line is None else {"other": line}
+            details: dict[str, Any] = {} if line is None else {"other": line}
             self._fail(error, placement, access, text, **details)
 
         return fault
 
     def _fail(
-        self, error: type[SimulationError], placement: Placement, access: int, text: str, **details: Any
+        self, error: type[SimulationError], placement: Placement, access: int, text: str, row: int = 0, **details: Any
     ) -> NoReturn:
-        thread = self.machine.thread_at(int(placement.lanes[access]), placement.offsets.shape)
+        """Raises for an access, in the block of a row where one access stands for those of all."""
+        _, warps, lanes = self.shape
+        thread = self.machine.thread_at(int(placement.lanes[access]) + row * warps * lanes, self.shape)
         message = f"shared memory `{placement.allocation}` is {text} ({thread})"
         offset = int(placement.places[access])
         raise error(

@@ -12,17 +12,17 @@ from glueball import knobs
 from glueball.errors import (
     DeadlockError,
     DeviceAssertionError,
-    IntegerOverflowError,
     SimulationError,
     UninitializedReadError,
 )
 from glueball.location import SourceLocation
 from glueball.sim.masks import NOBODY, Array, Booleans, Mask, Nobody, narrow
 from glueball.sim.poison import CHECKED
-from glueball.thread.ir import BITS, Attributes
+from glueball.thread.ir import Attributes
 
 if TYPE_CHECKING:
     from glueball.sim.group import BlockGroup
+    from glueball.sim.overflows import Overflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +44,6 @@ class Thread:
         return f"program {self.program}{cta}, warp {self.warp}, lane {self.lane}"
 
 
-@dataclass(frozen=True, slots=True)
-class Overflow:
-    """Threads in which an instruction wrapped, and its operands there, all broadcastable to `[cta, warp, lane]`."""
-
-    threads: Booleans
-    left: Array
-    right: Array
-
-    def threads_hold(self, index: tuple[Any, ...]) -> bool:
-        """Whether a thread is among them."""
-        return bool(_element(self.threads, index))
-
-    def first(self) -> tuple[Any, ...]:
-        """The first of the threads."""
-        return np.unravel_index(int(self.threads.argmax()), self.threads.shape)
-
-    def at(self, index: tuple[Any, ...]) -> tuple[int, int]:
-        """The operands in a thread."""
-        return int(_element(self.left, index)), int(_element(self.right, index))
-
-    def over(self, earlier: Overflow) -> Overflow:
-        """This one, and the earlier one where this one has no thread."""
-        left, right = (
-            np.where(self.threads, new, old) for new, old in ((self.left, earlier.left), (self.right, earlier.right))
-        )
-        return Overflow(np.asarray(self.threads | earlier.threads), left, right)
-
-
 class Threads:
     """The threads of a partition: `warps` warps from `first_warp` of each of the group's blocks.
 
@@ -79,8 +51,7 @@ class Threads:
 
     `active` is the mask of the region being executed, `active_warps` how many warps it has, `at` the index of the
     current instruction. `poison` carries what goes with the values of a shared access. `ignored` marks threads whose
-    operands of checked arithmetic are undefined, `overflow` those in which it wrapped; `overflows` keeps, for each such
-    instruction, where it did and of which operands.
+    operands of checked arithmetic are undefined, `overflow` those in which it wrapped.
     """
 
     def __init__(self, group: BlockGroup, partition: int, first_warp: int, warps: int) -> None:
@@ -101,7 +72,7 @@ class Threads:
         self.poison: Sequence[Mask] = ()
         self.ignored: Mask = None
         self.overflow: Mask = None
-        self.overflows: dict[int, Overflow] = {}
+        self.overflows: Overflows = self.launch.sanitizer.overflows(self)
         self.clock = 0
 
     @property
@@ -155,7 +126,7 @@ class Threads:
         bad = np.broadcast_to(bad, np.broadcast_shapes((1, 1, 1), bad.shape))
         place = int(bad.argmax())
         thread = self.thread_at(place, bad.shape)
-        self._check_overflow(origins, np.unravel_index(place, bad.shape), role, thread)
+        self.overflows.check(origins, np.unravel_index(place, bad.shape), role, thread)
         sources = [self.instructions[origin] for origin in origins]
         loads = [source.location for source in sources if source.record.name not in CHECKED]
         lines = " or ".join(str(line) for line in dict.fromkeys(loads))
@@ -164,33 +135,6 @@ class Threads:
             f"give the load an `other`, or mask this as well",
             self.location,
             loads=loads,
-            **thread.details(),
-        )
-
-    def _check_overflow(self, origins: Sequence[int], index: tuple[Any, ...], role: str, thread: Thread) -> None:
-        """Reports the overflow that a thread's undefined value comes from, if it comes from one.
-
-        Where the value has moved between threads and no load can have left it undefined, another thread overflowed.
-        """
-        wrapped = {origin: self.overflows[origin] for origin in origins if origin in self.overflows}
-        values = {origin: found.at(index) for origin, found in wrapped.items() if found.threads_hold(index)}
-        if not values and all(self.instructions[origin].record.name in CHECKED for origin in origins):
-            values = {origin: found.at(found.first()) for origin, found in wrapped.items()}
-        if not values:
-            return
-        origin, (left, right) = next(iter(values.items()))
-        instruction, here = self.instructions[origin], self.location
-        place = instruction.location
-        verb = "sum" if instruction.record.name == "add_no_wrap" else "product"
-        bits = BITS[instruction.results[0].type]
-        used = "" if (here.file, here.line) == (place.file, place.line) else f" at {here}"
-        advice = "" if bits == 64 else "; compute it in 64 bits, for example with `.to(gl.int64)` on an operand"
-        raise IntegerOverflowError(
-            f"the {verb} of {left} and {right} does not fit {bits} bits, and {role}{used} depends on it "
-            f"({thread}){advice}",
-            place,
-            values=(left, right),
-            used=here,
             **thread.details(),
         )
 
@@ -228,30 +172,8 @@ class Threads:
     # Arithmetic
 
     def checked(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """Signed arithmetic whose result is undefined where it wraps; leaves the threads where it does in `overflow`.
-
-        That is a fault once an active thread uses the result, not before: lanes that are masked off later may wrap.
-        """
-        self.overflow = None
-        result = function(left, right)
-        ends = np.iinfo(result.dtype)
-        corners = [function(a, b) for a in _range(left) for b in _range(right)]
-        if min(corners) < ends.min or max(corners) > ends.max:
-            self._find_overflow(function, left, right, result)
-        return result
-
-    def _find_overflow(self, function: Callable[[Any, Any], Any], left: Any, right: Any, result: Any) -> None:
-        wide = np.dtype(object) if result.dtype.itemsize == 8 else np.dtype(np.int64)
-        exact = function(np.asarray(left).astype(wide), np.asarray(right).astype(wide))
-        wrong = np.asarray(exact != np.asarray(result).astype(wide), bool)
-        for mask in (self.active, None if self.ignored is None else ~self.ignored):
-            wrong = wrong if mask is None else wrong & mask
-        if wrong.any():
-            self.overflow = wrong
-            wrong = np.broadcast_to(wrong, np.broadcast_shapes((1, 1, 1), wrong.shape))
-            found = Overflow(wrong, np.asarray(left), np.asarray(right))
-            earlier = self.overflows.get(self.at)
-            self.overflows[self.at] = found if earlier is None else found.over(earlier)
+        """Signed arithmetic whose result is undefined where it wraps; `overflow` tells where it does."""
+        return self.overflows.compute(function, left, right)
 
     def promised(self, holds: Any, sentence: str) -> None:
         """Reports a promise of the author that does not hold in an active thread."""
@@ -374,14 +296,3 @@ class Threads:
         mine = np.broadcast_to(mask, (mask.shape[0], self.warps, self.lanes)).reshape(mask.shape[0], -1)
         found[:, first : first + mine.shape[1]] = mine
         return found
-
-
-def _element(array: Array, index: tuple[Any, ...]) -> Any:
-    """An element of an array that is broadcast to an index of more or longer dimensions."""
-    shape = (1,) * (len(index) - array.ndim) + array.shape
-    return array.reshape(shape)[tuple(0 if extent == 1 else i for i, extent in zip(index, shape, strict=True))]
-
-
-def _range(operand: Any) -> tuple[int, int]:
-    operand = np.asarray(operand)
-    return int(operand.min()), int(operand.max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from glueball.errors import (
 from glueball.location import SourceLocation
 from glueball.numerics import BFLOAT16, maximum_number, minimum_number
 from glueball.sim.clocks import TIME_SHIFT
+from glueball.sim.footprints import Footprint, accessed, selected
 from glueball.sim.masks import Array, Booleans, Mask
 from glueball.sim.shadow import INSTRUCTION_BITS
 from glueball.tensor_map import TensorMap
@@ -56,6 +57,7 @@ class Box:
     places: Array
     coordinates: Array
     taps: Array | None
+    touched: Footprint | None = field(init=False, default=None)
 
     @property
     def group(self) -> BlockGroup:
@@ -72,15 +74,17 @@ class Box:
         offsets, inside = self.tensor_map.elements(self.coordinates, self.taps, store=isinstance(self, Store))
         return self.tensor_map.base + offsets * self.tensor_map.item_bytes, inside
 
-    def meets(self, starts: Array, width: int) -> bool:
-        """Whether accesses of a width at real addresses touch its tensor elements."""
-        addresses, inside = self.addresses()
-        mine = np.sort(self.machine.memory.real(addresses[inside]))
-        size = self.tensor_map.item_bytes
-        if not mine.size or starts.min() >= mine[-1] + size or starts.max() + width <= mine[0]:
-            return False
-        hit = np.searchsorted(mine, starts - size + 1) < np.searchsorted(mine, starts + width)
-        return bool(hit.any())
+    def footprint(self) -> Footprint:
+        """Its tensor elements at real addresses, in order; those side by side make one piece."""
+        if self.touched is None:
+            addresses, inside = self.addresses()
+            run = self.tensor_map.run
+            addresses, inside = addresses.reshape(-1, run), inside.reshape(-1, run)
+            lengths, first = np.count_nonzero(inside, axis=1), inside.argmax(axis=1)
+            rows = np.flatnonzero(lengths)
+            starts = self.machine.memory.real(addresses[rows, first[rows]])
+            self.touched = Footprint(starts, starts + lengths[rows] * self.tensor_map.item_bytes).in_order()
+        return self.touched
 
     def shared_index(self) -> tuple[Array, Array]:
         """Block and element index in the arena of every element."""
@@ -101,15 +105,14 @@ class Box:
 
     def row_mask(self) -> Booleans:
         """The same as a mask."""
-        mask = np.zeros(self.group.shadow.rows, bool)
+        mask = np.zeros(self.group.rows, bool)
         mask[self.rows()] = True
         return mask
 
     def entries(self) -> Array:
         """The entries of the shadow that it covers, `[row, granule]`."""
-        shadow, rows = self.group.shadow, self.rows()
-        first = rows * shadow.width + self.places[: len(rows)] // shadow.granule
-        return np.asarray(first[:, None] + np.arange(self.tensor_map.box_bytes // shadow.granule))
+        rows = self.rows()
+        return self.group.shadow.entries(rows, self.places[: len(rows)], self.tensor_map.box_bytes)
 
     def tensor(self) -> tuple[Array, Array, Booleans]:
         """The storage behind the tensor as elements, its elements' indices in it, and which are in bounds."""
@@ -145,10 +148,8 @@ class Load(Box):
         values = np.where(inside, elements.take(index), elements.dtype.type(self.tensor_map.fill_bits()))
         values = self.tensor_map.as_loaded(values.view(self.value_type())).view(values.dtype)
         self.arena()[self.shared_index()] = values
-        rows, clocks = self.rows(), self.group.clocks
-        times = clocks.time[rows, self.word.agent]
-        self.group.shadow.land(self.entries(), self.word.agent, times, self.instruction)
-        self.group.transfers.loads.remove(self)
+        self.group.shadow.land(self.entries(), self.word.agent, self.rows(), self.instruction)
+        self.group.transfers.landed(self)
         self.word.receive(self.machine, self.instruction, self.row_mask(), self.tensor_map.box_bytes)
         return True
 
@@ -207,11 +208,9 @@ class Store(Box):
 
     def check_defined(self) -> None:
         """The bytes that are to be stored must have been written, with defined values."""
-        shadow, entries = self.group.shadow, self.entries()
-        bad = shadow.written.reshape(-1).take(entries) < 0
-        if shadow.poison is not None:
-            bad |= shadow.poison.reshape(-1).take(entries)
-        if not bad.any():
+        shadow = self.group.shadow
+        bad = shadow.undefined(self.entries())
+        if bad is None:
             return
         _, inside = self.addresses()
         bad = np.broadcast_to(np.repeat(bad, shadow.granule, axis=1), (len(self.ctas), self.tensor_map.box_bytes))
@@ -245,31 +244,48 @@ class Transfers:
         self.loads: list[Load | Parcel] = []
         self.stores: list[Store] = []
 
-    def check_access(self, machine: Machine, address: Array, predicate: Mask, width: int, verb: str) -> None:
-        """An access of threads to global memory must not meet what a bulk copy in flight has yet to do there."""
-        if predicate is not None:
-            shape = np.broadcast_shapes(address.shape, predicate.shape)
-            address = np.broadcast_to(address, shape)[np.broadcast_to(predicate, shape)]
-        self._check(machine.memory.real(address.reshape(-1)), width, verb, machine.location, False)
+    def load(self, loads: Sequence[Load | Parcel]) -> None:
+        """Loads that start."""
+        self.loads += loads
+
+    def landed(self, load: Load | Parcel) -> None:
+        """A load that has landed."""
+        self.loads.remove(load)
+
+    def store(self, stores: Sequence[Store]) -> None:
+        """Stores that start."""
+        self.stores += stores
+
+    def written(self, store: Store) -> None:
+        """A store that all its threads have waited for."""
+        self.stores.remove(store)
+
+    def check_access(
+        self, machine: Machine, address: Array, predicate: Mask, offset: int, width: int, verb: str
+    ) -> None:
+        """An access of threads to global memory must not meet what a copy in flight has yet to do there."""
+        if verb != "read":
+            machine.copies.check_sources(address, predicate, offset, width)
+        if not self.loads and not self.stores:
+            return
+        touched = accessed(machine.memory.real(selected(address, predicate) + offset), width)
+        self._check(touched, verb, machine.location, False)
 
     def check_box(self, box: Box, verb: str, reduces: bool) -> None:
         """A bulk copy that starts must not either; those that change the tensor by reductions may meet."""
         if self.stores or (self.loads and verb == "written"):
-            addresses, inside = box.addresses()
-            if inside.any():
-                real = box.machine.memory.real(addresses[inside])
-                self._check(real, box.tensor_map.item_bytes, verb, box.location, reduces)
+            self._check(box.footprint(), verb, box.location, reduces)
 
-    def _check(self, starts: Array, width: int, verb: str, location: SourceLocation, reduces: bool) -> None:
+    def _check(self, touched: Footprint, verb: str, location: SourceLocation, reduces: bool) -> None:
         for store in self.stores:
-            if not (reduces and store.reduction) and store.meets(starts, width):
+            if not (reduces and store.reduction) and store.footprint().meets(touched):
                 text = f"global memory is {verb} before the bulk copy to it started at {store.location} was waited for"
                 if missed := store.missed_wait():
                     raise WaitCountError(f"{text}: {missed}", location, other=store.location)
                 error = ReadBeforeWaitError if verb == "read" else OverwriteInFlightError
                 raise error(text, location, other=store.location)
         for load in self.loads:
-            if verb != "read" and load.meets(starts, width):
+            if verb != "read" and load.footprint().meets(touched):
                 text = f"a store overwrites the source of the bulk copy started at {load.location} before the wait"
                 raise OverwriteInFlightError(text, location, other=load.location)
 
@@ -287,14 +303,8 @@ class Transfers:
 
     def _check_known(self) -> None:
         """Reports boxes that have landed without anybody waiting for them."""
-        shadow, clocks = self.group.shadow, self.group.clocks
-        if shadow.writers is None:
-            return
-        loaded = shadow.writers >= clocks.partitions
-        floors = clocks.widest_floors()
-        unknown = loaded & (shadow.written >= np.take_along_axis(floors, np.where(loaded, shadow.writers, 0), axis=1))
-        if unknown.any():
-            entry = int(shadow.written.reshape(-1)[int(unknown.argmax())])
+        entry = self.group.shadow.unknown_load()
+        if entry is not None:
             line = self.group.launch.instructions[entry & INSTRUCTION_BITS].location
             raise PendingAtExitError(
                 f"{self.group.name} ended without a wait for the mbarrier of the copy started at {line}, in its phase "

@@ -50,21 +50,22 @@ class Translation:
     shared_poison: bool
 
 
-def translate(function: Function) -> Translation:
-    """The translation of a function, made once for the instructions it has."""
+def translate(function: Function, analysis: type[PoisonAnalysis]) -> Translation:
+    """The translation of a function with the poison that an analysis finds, made once for the instructions it has."""
     instructions = list(function.body.walk())
-    known = function.executable
-    if not isinstance(known, Translation) or known.instructions != instructions:
-        known = function.executable = _Translator(function, instructions).translate()
-    return known
+    known: dict[type[PoisonAnalysis], Translation] = function.executable or {}
+    if analysis not in known or known[analysis].instructions != instructions:
+        known[analysis] = _Translator(function, instructions, analysis).translate()
+        function.executable = known
+    return known[analysis]
 
 
 class _Translator:
-    def __init__(self, function: Function, instructions: list[Instruction]) -> None:
+    def __init__(self, function: Function, instructions: list[Instruction], analysis: type[PoisonAnalysis]) -> None:
         self.function = function
         self.instructions = instructions
         self.numbers = {id(instruction): number for number, instruction in enumerate(instructions)}
-        self.poison = PoisonAnalysis(function, self.numbers)
+        self.poison = analysis(function, self.numbers)
         self.names: dict[int, str] = {}
         self.regions: list[list[int]] = []
         self.lines: list[str] = []
@@ -360,8 +361,7 @@ class _Translator:
                 for operand, role in zip(operands, _roles(name, len(operands)), strict=True):
                     self.forbid(operand, role)
             case "print":
-                if self.poison.of(operands[-1]):
-                    self.line(f"m.poison = ({self.poison_name(operands[-1])},)")
+                self.tell(operands[-1:])
             case "shuffle":
                 self.forbid(operands[1], "the lane of a shuffle")
             case _ if name in CHECKED:
@@ -373,6 +373,11 @@ class _Translator:
         if instruction.record.name == PRODUCT:
             self.forbid(operands[-1], "an address" if instruction.attributes["fresh"] else "a predicate")
         self.line(f"m.poison = ({', '.join([*self.poisons(operands), ''])})")
+
+    def tell(self, values: Sequence[Value]) -> None:
+        """Tells the machine the poison of values; nothing where none can have any."""
+        known = self.poisons(values) if any(self.poison.of(value) for value in values) else []
+        self.line(f"m.poison = ({''.join(f'{poison}, ' for poison in known)})")
 
     def forbid_accumulators(self, operands: Sequence[Value]) -> None:
         """Reports accumulators of warp groups that are used with no wait between."""
@@ -390,8 +395,8 @@ class _Translator:
         if name == "global_store":
             for value in values:
                 self.forbid(value, "a stored value", mask)
-        elif name in ("shared_store", "store_matrix") and any(self.poison.of(value) for value in values):
-            self.line(f"m.poison = ({', '.join(self.poisons(values))},)")
+        elif name in ("shared_store", "store_matrix"):
+            self.tell(values)
 
     def spread(self, instruction: Instruction, issue: str) -> None:
         """The poison of the results."""

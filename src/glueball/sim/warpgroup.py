@@ -6,7 +6,7 @@ undefined for other reasons. Serials count the products of a partition from 1 on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -111,8 +111,7 @@ class Products:
         product = Product(machine.at, self.started, ctas)
         given = Given.of(attributes, operands, poison)
         results = [self._multiply(attributes, product, group, given) for group in range(machine.warps // GROUP_WARPS)]
-        self.groups.add(product, machine.active_array())
-        self.groups.commit(machine.active_array())
+        self._keep(product)
         pending = np.full((1, 1, 1), 2 * product.serial, np.int64)
         machine.poison = (pending,) * count
         if any(flags is not None for _, flags in results):
@@ -121,6 +120,12 @@ class Products:
             machine.poison = tuple(both[..., index] for index in range(count))
         values = np.concatenate([values for values, _ in results], axis=1)
         return tuple(values[..., index] for index in range(count))
+
+    def _keep(self, product: Product) -> None:
+        """The product is under way, in a group of its own."""
+        active = self.machine.active_array()
+        self.groups.add(product, active)
+        self.groups.commit(active)
 
     def _multiply(
         self, attributes: Attributes, product: Product, group: int, given: Given
@@ -134,7 +139,7 @@ class Products:
             left = self._shared_factor(attributes, product, group, "left", given.factors[0])
         adds = np.broadcast_to(np.asarray(given.use), machine.shape)[:, group * GROUP_WARPS, 0][:, None, None]
         held = self._group_registers(given.totals, group)
-        flags = self._group_registers([_undefined(each) for each in given.totals_poison], group)
+        flags = self._group_registers(_each_once(_undefined, given.totals_poison), group)
         parts, bad = [], []
         shape = (machine.ctas, ROWS, attributes["columns"])
         for number, (lefts, rights) in enumerate(steps_by_part(attributes)):
@@ -163,7 +168,7 @@ class Products:
         """The left matrix in registers."""
         size = attributes["item_bytes"]
         held = self._group_registers(given.factors[:-1], group)
-        flags = self._group_registers([_undefined(each) for each in given.factors_poison[:-1]], group)
+        flags = self._group_registers(_each_once(_undefined, given.factors_poison[:-1]), group)
         assert held is not None
         values = steps_of_registers(held, size).view(MEMORY[attributes["types"][0]])
         return Factor(matrix_element(values), None if flags is None else steps_of_registers(flags, size))
@@ -233,30 +238,27 @@ class Products:
         machine = self.machine
         rows = machine.group.rows_of(ctas)
         places = read.places[np.isin(product.ctas, ctas)][: len(rows)]
-        count, first = places.shape[1], read.group * GROUP_WARPS * machine.lanes
-        rows = np.repeat(rows, count)
-        thread = np.full(rows.shape, machine.first_warp * machine.lanes + first)
-        lanes = rows * machine.warps * machine.lanes + first
-        offsets = np.zeros((machine.group.shadow.rows, machine.warps, machine.lanes), np.int64)
-        return Placement(name, offsets, None, lanes, rows, places.reshape(-1), thread)
+        rows, first = np.repeat(rows, places.shape[1]), read.group * GROUP_WARPS * machine.lanes
+        return machine.shared.of_thread(name, rows, places.reshape(-1), first)
 
     def _elements(self, product: Product, addresses: Array, name: str) -> Factor:
         """The elements at byte addresses `[1 or block, step, row, k]`, of all blocks; zeros where one does not ask."""
         machine, kind = self.machine, MEMORY[name]
-        arena, shadow = machine.shared.arena, machine.group.shadow
+        arena = machine.shared.arena
         place = (product.ctas[:, None, None, None], addresses // kind.itemsize)
         values = np.zeros((machine.ctas, *addresses.shape[1:]), kind)
         values[product.ctas] = arena.view(kind)[place]
-        if machine.launch.scheduler.schedule == "late":
-            product.seen.append((place, values[product.ctas].view(f"u{kind.itemsize}")))
-        bad = None
-        if shadow.poison is not None:
-            row = machine.group.rows_of(product.ctas)[:, None, None, None]
-            found = shadow.poison[row, addresses // shadow.granule]
-            if found.any():
-                bad = np.zeros(values.shape, bool)
-                bad[product.ctas] = found
+        self._remember(product, place, values[product.ctas].view(f"u{kind.itemsize}"))
+        bad, found = None, machine.group.shadow.poison_at(product.ctas, addresses)
+        if found is not None:
+            bad = np.zeros(values.shape, bool)
+            bad[product.ctas] = found
         return Factor(matrix_element(values), bad)
+
+    def _remember(self, product: Product, place: Any, values: Array) -> None:
+        """Keeps what was read if the product may read it as late as at the wait."""
+        if self.machine.launch.scheduler.schedule == "late":
+            product.seen.append((place, values))
 
     # Waits
 
@@ -272,7 +274,7 @@ class Products:
             self._check_unchanged(product)
             self._finish_reading(product, ctas)
             self.done[ctas] = product.serial
-        machine.poison = tuple(self._settled(each) for each in poison)
+        machine.poison = tuple(_each_once(self._settled, poison))
         return tuple(values)
 
     def _check_unchanged(self, product: Product) -> None:
@@ -308,9 +310,7 @@ class Products:
             else:
                 shadow.finish_source(touch)
         if alone:
-            rows = machine.group.rows_of(ctas)
-            clocks.time[rows, self._agent] = product.serial
-            clocks.known[machine.agent, rows, self._agent] = product.serial
+            clocks.finish(machine.agent, self._agent, machine.group.rows_of(ctas), product.serial)
 
     # Reports
 
@@ -346,6 +346,12 @@ class Products:
                 f"{missed[0] if missed else 'there is no wait for it'}",
                 location,
             )
+
+
+def _each_once(function: Callable[[Any], Any], poison: Sequence[Any]) -> list[Any]:
+    """What a function gives for the poison of every register; many of them share one array."""
+    found = {key: function(each) for key, each in {id(each): each for each in poison}.items()}
+    return [found[id(each)] for each in poison]
 
 
 def _undefined(poison: Any) -> Booleans | None:

@@ -223,7 +223,7 @@ class SharedAllocation:
 
 @dataclass(slots=True)
 class Function:
-    """A kernel as one thread runs it. `executable` is where the simulator keeps its translation.
+    """A kernel as one thread runs it. `executable` is where the simulator keeps its translations.
 
     `num_ctas` blocks next to one another are a cluster, which runs one program.
 
