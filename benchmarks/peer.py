@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from glueball.kernels import copy
-from glueball.language import BlockedLayout, NVMMASharedLayout, SwizzledSharedLayout
+from glueball.language import BlockedLayout, DistributedLinearLayout, NVMMASharedLayout, SwizzledSharedLayout
 from glueball.language.nvidia.hopper import CachePolicy, FractionalEvictionPolicy
 from glueball.nvidia.hopper import TensorDescriptor
 
@@ -53,6 +53,11 @@ def peer_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(peer_value(value) for value in arguments)
 
 
+def lists(bases: Any) -> list[list[int]]:
+    """Bases as the peer's layouts take them."""
+    return [list(basis) for basis in bases]
+
+
 def peer_value(value: Any) -> Any:
     """The peer's counterpart of a layout, a cache policy or a descriptor; anything else as it is."""
     from triton.experimental.gluon import language
@@ -62,11 +67,16 @@ def peer_value(value: Any) -> Any:
     match value:
         case BlockedLayout():
             parts = (value.size_per_thread, value.threads_per_warp, value.warps_per_cta, value.order)
-            return language.BlockedLayout(*map(list, parts))
+            return language.BlockedLayout(*map(list, parts), cga_layout=lists(value.cga_layout))
+        case DistributedLinearLayout():
+            bases = (value.reg_bases, value.lane_bases, value.warp_bases, value.block_bases)
+            return language.DistributedLinearLayout(*map(lists, bases), list(value.shape))
         case SwizzledSharedLayout():
-            return language.SwizzledSharedLayout(value.vec, value.per_phase, value.max_phase, list(value.order))
+            swizzle = (value.vec, value.per_phase, value.max_phase, list(value.order))
+            return language.SwizzledSharedLayout(*swizzle, cga_layout=lists(value.cga_layout))
         case NVMMASharedLayout():
-            return language.NVMMASharedLayout(value.swizzle_byte_width, value.element_bitwidth, value.rank)
+            kind = (value.swizzle_byte_width, value.element_bitwidth, value.rank)
+            return language.NVMMASharedLayout(*kind, cga_layout=lists(value.cga_layout))
         case CachePolicy(l2=FractionalEvictionPolicy(primary=primary, fraction=fraction)):
             return ampere.CachePolicy(l2=ampere.FractionalEvictionPolicy(primary, fraction))
         case TensorDescriptor():

@@ -20,7 +20,7 @@ import torch
 from memcpy import timed
 from report import interleaved, print_rows, row, write
 
-from glueball.kernels import bulk_rows, scan
+from glueball.kernels import bulk_rows, cluster_rows, scan
 from glueball.kernels import rows as row_kernels
 from glueball.kernels.arrays import RowPlan
 from glueball.kernels.ladder import Launch
@@ -159,6 +159,7 @@ def gluon_kernels() -> dict[Any, Any]:
     for module, names in (
         (row_kernels, ("softmax_rows", "softmax_looped", "norm_rows", "norm_looped", "reduce_rows", "reduce_looped")),
         (bulk_rows, ("softmax_held", "softmax_reread", "norm_reread")),
+        (cluster_rows, ("softmax_split", "rms_norm_split")),
         (scan, ("cumsum_rows",)),
     ):
         theirs = peer.translated(inspect.getsource(module), f"gluon_{module.__name__.rpartition('.')[2]}")
