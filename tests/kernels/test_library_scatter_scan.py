@@ -111,15 +111,16 @@ def test_chunks_go_on_from_what_comes_before_them(plan, executor, monkeypatch):
 
 
 def test_many_rows_are_scanned_by_a_warp_each():
-    assert plan_scan(32768, 4096, 2, 32) == ScanPlan(4, 1)
-    assert plan_scan(100, 4096, 2, 32) == ScanPlan(1, 8)
+    assert plan_scan(32768, 512, 2, 32) == ScanPlan(4, 1)
+    assert plan_scan(32768, 4096, 2, 32) == ScanPlan(1, 4, 2)
+    assert plan_scan(100, 32768, 2, 32) == ScanPlan(1, 8)
     assert plan_scan(100, 512, 2, 32) == ScanPlan(1, 2)
 
 
 @needs_disassembler
-def test_a_row_of_many_meets_no_barrier_and_takes_few_instructions():
+def test_a_warp_that_has_a_row_meets_no_barrier_and_takes_few_instructions():
     x = np.empty((4096, 4096), BFLOAT16)
-    launch = launch_cumsum(x, x)
+    launch = launch_cumsum(x, x, plan=ScanPlan(4, 1))
     kernel = glueball.compile_only(launch.kernel, *launch.arguments, **launch.keywords, target="sm_90a")
     names = [re.sub(r"^@!?U?P\d+ ", "", each.text).split()[0] for each in line_table(kernel.asm["cubin"])]
     loop = Counter(names[names.index("EXIT") + 1 : names.index("BRA")])

@@ -91,12 +91,11 @@ def softmax_split(
         if RUN > STAGES:
             start_part(x_desc, ring, loaded, i + STAGES, count, first)
         greatest = gl.max(x, axis=1)
-        power = gl.exp2(x - greatest[:, None])
-        total = gl.sum(power, axis=1)
         side = i % 2
         mbarrier.expect(met.index(side), maxima.nbytes_per_cta // 2 + sums.nbytes_per_cta // 2)
         async_store(maxima.index(side), to_all(greatest, CTAS, sent), met.index(side))
-        async_store(sums.index(side), to_all(total, CTAS, sent), met.index(side))
+        power = gl.exp2(x - greatest[:, None])
+        async_store(sums.index(side), to_all(gl.sum(power, axis=1), CTAS, sent), met.index(side))
         mbarrier.wait(met.index(side), (i // 2) & 1)
         all_maxima = maxima.index(side).load(received)
         row_maximum = gl.max(all_maxima, axis=1)

@@ -38,7 +38,7 @@ LEAST_TURNED = 16
 class CopyPlan:
     """How boxes are copied: `box_bytes` at most; priorities in the second-level cache, such as `evict_first`."""
 
-    box_bytes: int = 65536
+    box_bytes: int = 131072
     load_priority: str = ""
     store_priority: str = ""
 
