@@ -79,8 +79,8 @@ class _Assembly:
         self.inputs.append((letter, typed))
         return f"${len(self.results) + len(self.tied) + len(self.inputs) - 1}"
 
-    def call(self, text: str) -> list[str]:
-        """Emits it; the names of its results."""
+    def call(self, text: str, names: Sequence[str]) -> None:
+        """Emits it, with names for its results."""
         early = "" if self.tied else "&"
         letters = [f"={early}{'f' if kind == 'float' else 'r'}" for kind in self.results]
         letters += [*(str(place) for place in range(len(self.tied))), *(letter for letter, _ in self.inputs)]
@@ -90,12 +90,11 @@ class _Assembly:
         shape = "{" + ", ".join(self.results) + "}" if len(self.results) > 1 else self.results[0]
         found = self.emitter.fresh()
         self.emitter.line(f'{found} = call {shape} asm sideeffect "{text}", "{constraints}"({arguments}) convergent')
-        if len(self.results) == 1:
-            return [found]
-        names = [self.emitter.fresh() for _ in self.results]
+        if len(names) == 1:
+            self.emitter.line(f"{names[0]} = bitcast {shape} {found} to {shape}")
+            return
         for index, name in enumerate(names):
             self.emitter.line(f"{name} = extractvalue {shape} {found}, {index}")
-        return names
 
 
 def _word_type(kind: str) -> str:
@@ -107,13 +106,19 @@ def _words(emitter: Emitter, values: Sequence[Value]) -> list[str]:
     return pack(emitter, values, WORD, len(values) * BITS[values[0].type] // WORD)
 
 
-def _bind(emitter: Emitter, words: Sequence[str], results: Sequence[Value]) -> None:
-    """The results, taken out of registers of 32 bits."""
-    if len(results) > len(words):
-        unpack(emitter, words, WORD, results)
-        return
-    for word, result in zip(words, results, strict=True):
-        emitter.line(f"{emitter.name(result)} = bitcast {_word_type(result.type)} {word} to {_word_type(result.type)}")
+def _called(assembly: _Assembly, text: str, groups: Sequence[Sequence[Value]]) -> None:
+    """Emits a block of assembly; each group of its results has one type, of 32 bits or so that words hold several."""
+    emitter = assembly.emitter
+    counts = [len(group) * BITS[group[0].type] // WORD for group in groups]
+    names: list[str] = []
+    for group, count in zip(groups, counts, strict=True):
+        whole = count == len(group)
+        names += [emitter.name(value) for value in group] if whole else [emitter.fresh() for _ in range(count)]
+    assembly.call(text, names)
+    for group, count in zip(groups, counts, strict=True):
+        words, names = names[:count], names[count:]
+        if count < len(group):
+            unpack(emitter, words, WORD, group)
 
 
 def _descriptor(emitter: Emitter, assembly: _Assembly, address: str, start: int, bits: int) -> str:
@@ -180,7 +185,7 @@ def _emit_mma(instruction: Instruction, emitter: Emitter) -> None:
         first = registers[step.left] if left is None else left.at(step.left, text)
         text.append(_step_text(attributes, step, accumulators, first, right.at(step.right, text)))
     text.append("wgmma.commit_group.sync.aligned; }")
-    _bind(emitter, assembly.call(" ".join(text)), instruction.results)
+    _called(assembly, " ".join(text), [instruction.results])
 
 
 def _use(emitter: Emitter, assembly: _Assembly, use: Value | None) -> str:
@@ -213,15 +218,13 @@ def _emit_wait(instruction: Instruction, emitter: Emitter) -> None:
         return
     kinds: list[str] = []
     words: list[str] = []
-    spans = []
-    for group in _same_types(instruction.operands):
+    groups = _same_types(instruction.operands)
+    for group in groups:
         found = _words(emitter, [instruction.operands[place] for place in group])
-        spans.append((group, len(words), len(found)))
         kinds += [_word_type(instruction.operands[group[0]].type)] * len(found)
         words += found
-    names = _Assembly(emitter, kinds, words).call(text)
-    for group, start, count in spans:
-        _bind(emitter, names[start : start + count], [instruction.results[place] for place in group])
+    results = [[instruction.results[place] for place in group] for group in groups]
+    _called(_Assembly(emitter, kinds, words), text, results)
 
 
 def _same_types(values: Sequence[Value]) -> list[list[int]]:
