@@ -53,6 +53,9 @@ class FunctionPrinter:
         self._shared_addresses: dict[tuple[str, str], str] = {}
         self._words: dict[tuple[Value, ...], str] = {}
         self._halves: dict[Value, tuple[str, bool]] = {}
+        self._names: dict[Value, str] = {}
+        self._printed_before: Instruction | None = None
+        self.following: Instruction | None = None
         self.first_warp = 0
         has_workers = any(instruction.record is PARTITIONS for instruction in function.body.walk())
         self._partitions = Partitions(self, function) if has_workers else None
@@ -140,7 +143,9 @@ class FunctionPrinter:
 
     def name(self, value: Value) -> str:
         """The value as LLVM text without its type: a register or a literal."""
-        return f"%v{value.number}" if value.constant is None else literal(value.type, value.constant)
+        if value.constant is not None:
+            return literal(value.type, value.constant)
+        return self._names.get(value) or f"%v{value.number}"
 
     def fresh(self) -> str:
         """A new LLVM register name."""
@@ -194,6 +199,13 @@ class FunctionPrinter:
         """The word of 32 bits that a register of 16 was taken out of, and whether it is the upper half."""
         return self._halves.get(value)
 
+    def join_following(self, instruction: Instruction) -> None:
+        """What follows is printed with an instruction: its results are the other's too."""
+        assert self.following is not None
+        self._printed_before = self.following
+        names = map(self.name, self.following.results)
+        self._names |= zip(instruction.results, names, strict=True)
+
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language."""
         self._version = max(self._version, version)
@@ -208,7 +220,11 @@ class FunctionPrinter:
     def region(self, region: Region) -> Sequence[Value] | None:
         """Prints a region; gives what it yields, or None where control never reaches its end."""
         templates = self._templates
+        followers = iter([*region.instructions[1:], None])
         for instruction in region.instructions:
+            following = next(followers)
+            if instruction is self._printed_before:
+                continue
             record = instruction.record
             name = record.name
             if name == "yield":
@@ -226,6 +242,7 @@ class FunctionPrinter:
             if isinstance(template, str):
                 self._formatted(template, instruction)
             else:
+                self.following = following
                 template(instruction, self)
         return ()
 

@@ -59,6 +59,9 @@ class Emitter(Protocol):
     target: Target
     first_warp: int
 
+    following: Instruction | None
+    """What comes after the instruction that is being printed."""
+
     def name(self, value: Value) -> str:
         """The value as LLVM text without its type: `%v7` or a literal."""
 
@@ -94,6 +97,9 @@ class Emitter(Protocol):
 
     def half_of(self, value: Value) -> tuple[str, bool] | None:
         """The word of 32 bits that a register of 16 was taken out of, and whether it is the upper half."""
+
+    def join_following(self, instruction: Instruction) -> None:
+        """Says that what follows is printed with an instruction, whose results are as many and the same."""
 
     def require_version(self, version: int) -> None:
         """Asks for at least this version of the assembly language, such as 74 for PTX 7.4."""

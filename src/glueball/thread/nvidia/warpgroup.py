@@ -185,6 +185,11 @@ def _emit_mma(instruction: Instruction, emitter: Emitter) -> None:
         first = registers[step.left] if left is None else left.at(step.left, text)
         text.append(_step_text(attributes, step, accumulators, first, right.at(step.right, text)))
     text.append("wgmma.commit_group.sync.aligned; }")
+    wait = emitter.following
+    if wait is not None and wait.record is WARPGROUP_WAIT and tuple(wait.operands) == tuple(instruction.results):
+        # One block for both: LLVM takes its time over each that all accumulators go through.
+        emitter.join_following(instruction)
+        text.append(_wait_text(wait))
     _called(assembly, " ".join(text), [instruction.results])
 
 
@@ -210,9 +215,13 @@ def _step_text(attributes: Attributes, step: Step, accumulators: str, left: str,
     return f"{opcode}.{kinds} {{{accumulators}}}, {left}, {right}, {', '.join(flags)};"
 
 
+def _wait_text(instruction: Instruction) -> str:
+    return f"wgmma.wait_group.sync.aligned {instruction.attributes['pending']};"
+
+
 def _emit_wait(instruction: Instruction, emitter: Emitter) -> None:
     """The accumulators go in and come out, so that none of their uses moves above the wait."""
-    text = f"wgmma.wait_group.sync.aligned {instruction.attributes['pending']};"
+    text = _wait_text(instruction)
     if not instruction.operands:
         emitter.line(f'call void asm sideeffect "{text}", "~{{memory}}"() convergent')
         return

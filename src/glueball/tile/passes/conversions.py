@@ -26,6 +26,8 @@ def expand_conversions(function: TileFunction, target: Target) -> None:
 
 def _taken(function: TileFunction) -> Iterator[tuple[Operation, int]]:
     """Each `convert_layout` with the bytes of the allocations that live there."""
+    if all(operation.opcode != "convert_layout" for operation in function.body.walk()):
+        return
     held = lifetimes(function)
     for clock, operation in enumerate(function.body.walk(), 1):
         if operation.opcode == "convert_layout":

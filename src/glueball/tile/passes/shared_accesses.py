@@ -93,9 +93,15 @@ class SharedAccesses:
     views: Mapping[Value, Places]
     target: Target
     known: dict[tuple[Place, Descriptor], int] = field(default_factory=dict)
+    found: dict[Operation, Access | None] = field(default_factory=dict)
 
     def access(self, operation: Operation) -> Access | None:
         """What an operation does to the view that it is about, or to an allocation; None for nothing."""
+        if operation not in self.found:
+            self.found[operation] = self._access(operation)
+        return self.found[operation]
+
+    def _access(self, operation: Operation) -> Access | None:
         effects = TILE_OPERATIONS[operation.opcode].effects
         if not effects.reads_shared and not effects.writes_shared:
             return None
