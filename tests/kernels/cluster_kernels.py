@@ -225,6 +225,55 @@ def in_partitions(source, y, n, MULTICAST: gl.constexpr, layout: gl.constexpr):
 
 
 @glueball.jit
+def filling(source, ring, full, free, all_free, n):
+    """The first CTA fills a slot of all CTAs once all have freed it; each says what it expects once its own is free."""
+    STAGES: gl.constexpr = ring.shape[0]
+    for k in range(n):
+        stage = k % STAGES
+        turn = (k // STAGES) & 1
+        mbarrier.wait(free.index(stage), turn ^ 1)
+        mbarrier.wait(all_free.index(stage), turn ^ 1)
+        mbarrier.expect(full.index(stage), source.nbytes_per_cta)
+        tma.async_load(source, [k * source.block_shape[0], 0], full.index(stage), ring.index(stage), multicast=True)
+
+
+@glueball.jit
+def emptying(y, ring, full, free, all_free, n, layout: gl.constexpr):
+    """Every CTA stores its rows of what all have, and tells its own loading warp and the first CTA's."""
+    STAGES: gl.constexpr = ring.shape[0]
+    R: gl.constexpr = ring.shape[1]
+    C: gl.constexpr = ring.shape[2]
+    for k in range(n):
+        stage = k % STAGES
+        mbarrier.wait(full.index(stage), (k // STAGES) & 1)
+        tile = ring.index(stage).load(layout)
+        mbarrier.arrive(free.index(stage), count=1)
+        mbarrier.arrive(all_free.index(stage), count=1)
+        gl.store(y + k * R * C + places(layout, R, C), tile)
+
+
+@glueball.jit
+def shared_ring(source, y, n, STAGES: gl.constexpr, layout: gl.constexpr):
+    """A ring whose slots a multicast copy fills in all CTAs, each emptied at its own pace."""
+    ring = gl.allocate_shared_memory(source.dtype, [STAGES, *source.block_shape], source.layout)
+    full = mbarrier.allocate_mbarrier(batch=STAGES)
+    free = mbarrier.allocate_mbarrier(batch=STAGES)
+    all_free = mbarrier.allocate_mbarrier(batch=STAGES, two_ctas=True)
+    for each in gl.static_range(STAGES):
+        mbarrier.init(full.index(each), count=1)
+        mbarrier.init(free.index(each), count=1)
+        mbarrier.init(all_free.index(each), count=1)
+    gl.warp_specialize(
+        [
+            (emptying, (y, ring, full, free, all_free, n, layout)),
+            (filling, (source, ring, full, free, all_free, n)),
+        ],
+        [1],
+        [24],
+    )
+
+
+@glueball.jit
 def multiplied(a_desc, b_desc, c_desc, layout: gl.constexpr, MULTICAST: gl.constexpr):
     """A product of which every CTA of the cluster has a part; parts of operands that CTAs share come once."""
     BK: gl.constexpr = a_desc.block_shape[1]

@@ -294,6 +294,21 @@ def test_partitions_wait_for_their_like(multicast: bool, executor: str, monkeypa
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("stages", [1, 3])
+def test_a_ring_that_one_cta_fills_for_both(stages: int, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = random_array((7 * 16, 64), np.int8).astype(np.float16)
+    y = np.zeros_like(x)
+    layout = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], [[1, 0]])
+    describe = described([[0, 0]], [16, 64])
+
+    def launch(a: Any, b: Any) -> Any:
+        return kernels.shared_ring[(1,)](describe(a), b, 7, stages, layout, num_ctas=2)
+
+    run(executor, monkeypatch, launch, x, y)
+    assert (x == y).all()
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("multicast", [False, True])
 @pytest.mark.parametrize(
     ("bases", "left", "right"),

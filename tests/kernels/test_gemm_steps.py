@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 
@@ -14,6 +15,7 @@ from glueball.kernels import gemm_ladder
 from glueball.kernels.gemm_ladder import STEPS, cost
 from glueball.kernels.matrix_products.forms import Plan
 from glueball.kernels.matrix_products.products import describe, prepare
+from tests.kernels.assembly_paths import turns
 from tests.kernels.harness import EXECUTORS, run
 from tests.kernels.machine_code import needs_disassembler
 
@@ -43,11 +45,11 @@ def test_every_version(step, executor, monkeypatch):
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
-@pytest.mark.parametrize("schedule", ["in_order", "random", "late"])
-@pytest.mark.parametrize("name", ["v3", "v5", "v6", "v7", "v8"])
-def test_schedules(name, schedule, monkeypatch):
+@pytest.mark.parametrize("schedule", ["random", "late"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_schedules(step, schedule, monkeypatch):
+    """Beside the order of the text, in which the test before runs."""
     monkeypatch.setenv("GLUEBALL_SCHEDULE", schedule)
-    (step,) = (step for step in STEPS if step.name == name)
     test_every_version(step, "sim", monkeypatch)
 
 
@@ -77,12 +79,37 @@ LIBRARY = {
 }
 
 
+def library_launch(name):
+    (m, n, k), plan = LIBRARY[name]
+    return prepare(*describe(*blank((m, k), (k, n), (m, n))), plan)[-1]
+
+
+SPECIALIZED = {
+    "v8": lambda: gemm_ladder.launch(STEPS[8], *blank((1024, 1024), (1024, 1024), (1024, 1024))),
+    **{name: functools.partial(library_launch, name) for name in LIBRARY},
+}
+
+
+@pytest.mark.parametrize("name", SPECIALIZED)
+def test_no_partition_waits_for_itself_in_a_step(name):
+    """From one step along K to the next, multiplying warps pass no barrier, and copying ones none but of their warp."""
+    launch = SPECIALIZED[name]()
+    ptx = glueball.compile_only(launch.kernel, *launch.arguments, **launch.keywords, target="sm_90a").asm["ptx"]
+    groups = 2 if name == "v8" else LIBRARY[name][1].parts
+    multiplying, copying = turns(ptx, "wgmma.mma_async"), turns(ptx, "cp.async.bulk.tensor.*complete_tx")
+    assert (len(multiplying), len(copying)) == (groups, 1)
+    for text in multiplying:
+        assert re.findall(r"\bmbarrier\.(\w+)", text) == ["try_wait", "arrive"]
+        assert not re.search(r"\bbar(rier)?\.", text)
+    for text in copying:
+        assert set(re.findall(r"\bbar(?:rier)?\.\S+", text)) <= {"bar.warp.sync"}
+
+
 @needs_disassembler
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", LIBRARY)
 def test_the_loop_of_the_library_holds_nothing_but_what_it_must(name):
-    (m, n, k), plan = LIBRARY[name]
-    launch = prepare(*describe(*blank((m, k), (k, n), (m, n))), plan)[-1]
+    plan, launch = LIBRARY[name][1], library_launch(name)
     kernel, text = compiled(launch)
     assert kernel.n_spills == 0
     assert not [line for line in text if line.startswith(("LDL", "STL"))]

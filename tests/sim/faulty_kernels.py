@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+import glueball.language as gl
 from glueball.kernels import gemm_ladder
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan
+from glueball.kernels.boxes import descriptor
 from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan
 from glueball.kernels.copies import CopyPlan, TurnPlan, launch_copy
 from glueball.kernels.gathers import GatherPlan
@@ -16,6 +18,7 @@ from glueball.kernels.gemm_ladder import STEPS
 from glueball.kernels.ladder import Launch
 from glueball.kernels.rows import launch_norm, launch_softmax
 from glueball.kernels.scatter import launch_embedding
+from tests.kernels import partition_kernels
 from tests.sim.asynchronous_kernels import aligned
 
 PROGRAMS = 132
@@ -53,6 +56,13 @@ def gathered() -> Launch:
     return launch_embedding(table, index, out, GatherPlan(8, 3, 1, 1))
 
 
+def softmax_partitions() -> Launch:
+    """Rows that warps load, compute and store apart."""
+    x, y = (descriptor(numbers((DEEP, 512), np.float32, seed), (DEEP, 512), (512, 1), (1, 512)) for seed in range(2))
+    layout = gl.BlockedLayout([4], [32], [4], [0])
+    return Launch(partition_kernels.softmax_partitions, (1,), (x, y, DEEP, 2, layout), {}, 0)
+
+
 def rows() -> np.ndarray[Any, Any]:
     """Several rows for a program."""
     return numbers((DEEP * PROGRAMS, 256), np.float32)
@@ -68,6 +78,7 @@ KERNELS: dict[str, Callable[[], Launch]] = {
     "gather": gathered,
     "softmax held": lambda: launch_softmax(rows(), rows(), BulkRowPlan(1, 2, 1)),
     "softmax read again": lambda: launch_softmax(rows(), rows(), BulkRowPlan(1, 1, 1, 2)),
+    "softmax partitions": softmax_partitions,
     "norm": lambda: launch_norm(
         rows(), numbers((256,), np.float32), None, rows(), None, numbers((DEEP * PROGRAMS,), np.float32), 1e-5,
         BulkNormPlan(1, 2),

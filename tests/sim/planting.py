@@ -23,15 +23,24 @@ PHASES = (errors.BarrierPhaseError, *STUCK, *READ_EARLY, *REFILLED_EARLY)
 class Fault:
     """One kind: `records` it can be planted at, what stands there instead, and the reports that are right.
 
-    `plant` gives the instructions in place of one, or `None` where this one cannot have the fault.
+    `plant` gives the instructions in place of one, or `None` where this one cannot have the fault. `with_rest`: they
+    stand in place of what follows in the region, too, which `plant` is given after the instruction.
     """
 
     records: tuple[str, ...]
-    plant: Callable[[Instruction], list[Instruction] | None]
+    plant: Callable[..., list[Instruction] | None]
     reports: tuple[type[errors.SimulationError], ...]
+    with_rest: bool = False
+
+    def replacement(self, region: Region, instruction: Instruction) -> tuple[slice, list[Instruction] | None]:
+        """What stands instead of which instructions of a region."""
+        at = region.instructions.index(instruction)
+        if self.with_rest:
+            return slice(at, None), self.plant(instruction, region.instructions[at + 1 :])
+        return slice(at, at + 1), self.plant(instruction)
 
 
-def _changed(instruction: Instruction, **attributes: Any) -> Instruction:
+def changed(instruction: Instruction, **attributes: Any) -> Instruction:
     return Instruction(
         instruction.record, instruction.operands, instruction.results, {**instruction.attributes, **attributes},
         instruction.location, instruction.regions,
@@ -43,45 +52,59 @@ def _left_out(_: Instruction) -> list[Instruction]:
 
 
 def _twice(instruction: Instruction) -> list[Instruction]:
-    return [instruction, _changed(instruction)]
+    return [instruction, changed(instruction)]
 
 
-def _other_phase(instruction: Instruction) -> list[Instruction]:
-    issue = instruction.record.issue
+def issued(instruction: Instruction, issue: Callable[..., Any]) -> Instruction:
+    """The instruction, done otherwise."""
+    record = dataclasses.replace(instruction.record, issue=issue)
+    return Instruction(record, instruction.operands, instruction.results, instruction.attributes, instruction.location)
 
-    def wrong(machine: Any, attributes: Any, offset: Any, phase: Any, predicate: Any) -> Any:
-        return issue(machine, attributes, offset, 1 - phase, predicate)
 
-    record = dataclasses.replace(instruction.record, issue=wrong)
-    return [Instruction(record, instruction.operands, (), instruction.attributes, instruction.location)]
+def other_operand(index: int, change: Callable[[Any], Any]) -> Callable[[Instruction], list[Instruction]]:
+    """The instruction with an operand changed."""
+
+    def plant(instruction: Instruction) -> list[Instruction]:
+        def issue(machine: Any, attributes: Any, *operands: Any) -> Any:
+            given = list(operands)
+            given[index] = change(given[index])
+            return instruction.record.issue(machine, attributes, *given)
+
+        return [issued(instruction, issue)]
+
+    return plant
 
 
 def _count(change: int) -> Callable[[Instruction], list[Instruction] | None]:
     def plant(instruction: Instruction) -> list[Instruction] | None:
         count = instruction.attributes["count"] + change
-        return [_changed(instruction, count=count)] if count > 0 else None
+        return [changed(instruction, count=count)] if count > 0 else None
 
     return plant
 
 
 def _bytes(numerator: int, denominator: int) -> Callable[[Instruction], list[Instruction]]:
-    return lambda each: [_changed(each, bytes=each.attributes["bytes"] * numerator // denominator)]
+    return lambda each: [changed(each, bytes=each.attributes["bytes"] * numerator // denominator)]
 
 
 def _one_more_pending(instruction: Instruction) -> list[Instruction]:
-    return [_changed(instruction, pending=instruction.attributes["pending"] + 1)]
+    return [changed(instruction, pending=instruction.attributes["pending"] + 1)]
 
 
 def _not_waited_for(instruction: Instruction) -> list[Instruction]:
     """A wait that hands on accumulators stays, and lets more groups be under way than there ever are."""
-    return [_changed(instruction, pending=instruction.attributes["pending"] + 8)] if instruction.results else []
+    return [changed(instruction, pending=instruction.attributes["pending"] + 8)] if instruction.results else []
 
 
 WAITS = ("wait_group", "bulk_wait_group", "warpgroup_wait")
 
 FAULTS = {
-    "no wait": Fault(("mbarrier_wait",), _left_out, (*READ_EARLY, *REFILLED_EARLY, *UNFINISHED, *MISCOUNTED)),
-    "other phase": Fault(("mbarrier_wait",), _other_phase, (*PHASES, *MISCOUNTED, *UNFINISHED)),
+    "no wait": Fault(
+        ("mbarrier_wait",), _left_out, (*READ_EARLY, *REFILLED_EARLY, *UNFINISHED, *MISCOUNTED, *STUCK)
+    ),
+    "other phase": Fault(
+        ("mbarrier_wait",), other_operand(1, lambda phase: 1 - phase), (*PHASES, *MISCOUNTED, *UNFINISHED)
+    ),
     "an arrival too few": Fault(("mbarrier_arrive", "mbarrier_expect"), _left_out, (*STUCK, *MISCOUNTED)),
     "an arrival too many": Fault(
         ("mbarrier_arrive", "mbarrier_expect"), _twice, (*MISCOUNTED, *STUCK, *READ_EARLY, *REFILLED_EARLY, *UNFINISHED)
@@ -97,7 +120,8 @@ FAULTS = {
     "not copied": Fault(("bulk_tensor_load",), _left_out, STUCK),
     "no proxy fence": Fault(("fence_proxy_async",), _left_out, (errors.ProxyFenceError,)),
     "no fence after initialisation": Fault(
-        ("fence_mbarrier_init",), _left_out, (errors.ProxyFenceError, errors.BarrierStateError)
+        ("fence_mbarrier_init",), _left_out,
+        (errors.ProxyFenceError, errors.BarrierStateError, errors.SharedMemoryRaceError),
     ),
     "no wait for a group": Fault(WAITS, _not_waited_for, (*READ_EARLY, *REFILLED_EARLY, *UNFINISHED)),
     "one group too many under way": Fault(WAITS, _one_more_pending, (*READ_EARLY, *REFILLED_EARLY, *UNFINISHED)),
@@ -107,7 +131,7 @@ FAULTS = {
     "no barrier": Fault(
         ("barrier", "cluster_barrier"), _left_out,
         (errors.SharedMemoryRaceError, errors.BarrierStateError, errors.RemoteMemoryError, *REFILLED_EARLY,
-         *READ_EARLY, errors.ProxyFenceError),
+         *READ_EARLY, errors.ProxyFenceError, *UNFINISHED),
     ),
 }  # fmt: skip
 
@@ -118,7 +142,7 @@ def places(function: Function, fault: Fault) -> list[tuple[Region, Instruction]]
         (region, each)
         for region in _regions(function.body)
         for each in region.instructions
-        if each.record.name in fault.records and fault.plant(each) is not None
+        if each.record.name in fault.records and fault.replacement(region, each)[1] is not None
     ]
 
 
@@ -133,10 +157,10 @@ def _regions(region: Region) -> Iterator[Region]:
 def planted(function: Function, fault: Fault, number: int) -> Iterator[Instruction]:
     """The function with the fault at its place of that number, for a while; gives the instruction that stood there."""
     region, instruction = places(function, fault)[number]
-    before, replacement = list(region.instructions), fault.plant(instruction)
+    before = list(region.instructions)
+    place, replacement = fault.replacement(region, instruction)
     assert replacement is not None
-    at = before.index(instruction)
-    region.instructions[at : at + 1] = replacement
+    region.instructions[place] = replacement
     try:
         yield instruction
     finally:

@@ -147,7 +147,7 @@ def test_order_passes_through_a_third_partition(order: str, schedule: str) -> No
 
 @pytest.mark.parametrize("order", ["no barrier", "skipped"])
 def test_order_that_is_not_there(order: str) -> None:
-    with pytest.raises(SharedMemoryRaceError, match="another partition has written") as caught:
+    with pytest.raises(SharedMemoryRaceError, match="the default partition has written") as caught:
         relay(order).run((1,))
     assert lines(caught.value) == (11, 4)
 

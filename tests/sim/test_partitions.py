@@ -137,7 +137,7 @@ RING_FAULTS: dict[str, tuple[set[type[SimulationError]], str, tuple[int, int]]] 
         "for phase 1 of mbarrier `words`: 1 of 1 arrivals and 0 bytes are missing",
         (11, 7),
     ),
-    "no barrier": ({SharedMemoryRaceError}, "another partition has read", (7, 12)),
+    "no barrier": ({SharedMemoryRaceError}, "the default partition has read", (7, 12)),
     "twice the bytes": ({ByteCountError}, "0 of 1 arrivals and 512 bytes are missing", (11, 7)),
 }
 
@@ -201,7 +201,7 @@ def exchange(fault: str = "") -> AsynchronousKernel:
 
 EXCHANGE_FAULTS: dict[str, tuple[type[SimulationError], tuple[int, int], str]] = {
     "fenced by the other partition": (ProxyFenceError, (12, 6), "missing fence_async_shared"),
-    "no barrier before the arrival": (SharedMemoryRaceError, (12, 6), "another partition has written"),
+    "no barrier before the arrival": (SharedMemoryRaceError, (12, 6), "worker 1 has written"),
     "both wait": (DeadlockError, (10, 2), "worker 1 of block 0 waits at kernel.py:8:1 for phase 0"),
 }
 
@@ -290,7 +290,7 @@ def test_workers_and_the_default_partition_race() -> None:
         kernel.write(kernel.i32(0), kernel.i32(1), "i32")
 
     kernel.partitions(default, (worker, 1, []))
-    with pytest.raises(SharedMemoryRaceError, match="another partition has written") as caught:
+    with pytest.raises(SharedMemoryRaceError, match="the default partition has written") as caught:
         kernel.run((1,))
     assert lines(caught.value) == (6, 10)
 

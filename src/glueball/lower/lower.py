@@ -133,9 +133,12 @@ def _parameters(context: Context, function: TileFunction) -> list[Parameter]:
 
 def lower_region(context: Context, region: TileRegion) -> tuple[TileValue, ...]:
     """Lowers the operations of a region in order; gives the values its `yield` names."""
+    outside = context.builder.location
+    yielded: tuple[TileValue, ...] = ()
     for operation in region.operations:
         if operation.opcode == "yield":
-            return tuple(operation.operands)
+            yielded = tuple(operation.operands)
+            break
         context.builder.location = operation.location
         try:
             RULES[operation.opcode](context, operation)
@@ -145,4 +148,5 @@ def lower_region(context: Context, region: TileRegion) -> tuple[TileValue, ...]:
             raise CompilationError(error.error_message, operation.location) from error
         except GlueballError as error:
             raise CompilationError(str(error), operation.location) from error
-    return ()
+    context.builder.location = outside
+    return yielded

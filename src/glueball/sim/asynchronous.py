@@ -106,6 +106,7 @@ class Copies:
                 touch = shared.touch(placement, share.work.width, share.work.instruction)
                 rows = placement.rows if shared.group.rows > 1 else np.zeros(1, np.int64)
                 shadow.finish_for(touch, word.agent, rows)
+                self.machine.group.transfers.start(share.work.instruction, self.machine)
                 share.threads = share.threads & ~mine
         self.groups.open = [share for share in self.groups.open if share.threads.any()]
 

@@ -23,13 +23,15 @@ class Clocks:
     """`time` of every agent now, `[row, agent]`, and what is `known`, `[observer, row, agent]`; -1 for nothing.
 
     The first agents and observers are the partitions, in a cluster those of one CTA after the other. A partition knows
-    a time of its own once a barrier has ordered what its threads did then.
+    a time of its own once a barrier has ordered what its threads did then. `owners` are the partitions whose work an
+    agent does, -1 where it may be that of several.
     """
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.time: Array = np.zeros((1, partitions), np.int64)
         self.known: Array = np.full((partitions, 1, partitions), -1, np.int64)
+        self.owners = list(range(partitions))
         self._some: dict[int, tuple[Booleans, int]] = {}
 
     @property
@@ -46,8 +48,9 @@ class Clocks:
             for partition, (threads, observer) in self._some.items()
         }
 
-    def add_agent(self) -> int:
-        """A new agent, of which nobody knows anything."""
+    def add_agent(self, owner: int = -1) -> int:
+        """A new agent, of which nobody knows anything, that does the work of a partition or of several."""
+        self.owners.append(owner)
         self.time = np.pad(self.time, ((0, 0), (0, 1)))
         self.known = np.pad(self.known, ((0, 0), (0, 0), (0, 1)), constant_values=-1)
         return int(self.time.shape[1]) - 1
@@ -153,11 +156,16 @@ class Clocks:
         """An agent's time in some rows."""
         return np.asarray(self.time[rows, agent])
 
-    def meet(self, partitions: Sequence[int]) -> None:
-        """Partitions wait for one another: each learns what any of them knows."""
+    def meet(self, partitions: Sequence[int], *, led: bool = False) -> None:
+        """Partitions wait for one another: each learns what any of them knows.
+
+        Where they are `led`, one thread arrives for each: what the others did since the last barrier, it does not tell.
+        """
+        told = self.known[partitions]
         for partition in partitions:
             self.barrier(partition)
-        self.known[partitions] = self.known[partitions].max(axis=0)
+        known = self.known[partitions]
+        self.known[partitions] = np.maximum(known, (told if led else known).max(axis=0))
 
     def announce(self, agent: int) -> None:
         """All partitions learn of what an agent has done at time 0."""

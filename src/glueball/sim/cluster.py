@@ -56,7 +56,7 @@ class Cluster:
 
     def meet(self, machine: Machine, relaxed: bool) -> Attendance:
         """A partition arrives at a cluster barrier."""
-        meeting = self._meetings.setdefault(machine.partition, Meeting(len(self.groups)))
+        meeting = self._meetings.setdefault(machine.partition, Meeting(self.groups))
         meeting.arrived.append(machine)
         meeting.relaxed |= relaxed
         if len(meeting.arrived) == len(self.groups):
@@ -65,10 +65,13 @@ class Cluster:
         return Attendance(meeting, machine, machine.location)
 
     def _finish(self, meeting: Meeting) -> None:
-        """All have come: what they did before is ordered before what they do, unless the barrier is relaxed."""
+        """All have come: what they did before is ordered before what they do, unless the barrier is relaxed.
+
+        In a kernel with workers one thread of each partition arrives for it, after a barrier of its own.
+        """
         meeting.over = self.started = True
         if not meeting.relaxed:
-            self.clocks.meet([machine.agent for machine in meeting.arrived])
+            self.clocks.meet([machine.agent for machine in meeting.arrived], led=self.launch.partitions > 1)
         for group in self.groups:
             group.words.announce()
 
@@ -82,29 +85,28 @@ class Cluster:
             instruction = self.launch.instructions[number]
             if instruction.record.completion is Completion.MBARRIER:
                 continue
-            rank = agent // self.launch.partitions
             raise RemoteMemoryError(
-                f"{group.name} may end before {self.groups[rank].name} has read its shared memory at "
+                f"{group.name} may end before {group.agent_name(agent)} has read its shared memory at "
                 f"{instruction.location}: a cluster barrier must come between",
                 instruction.location,
-                cta=rank,
+                cta=agent // self.launch.partitions,
             )
 
 
 @dataclass(slots=True)
 class Meeting:
-    """A cluster barrier that partitions of so many CTAs come to."""
+    """A cluster barrier that a partition of each of some CTAs comes to."""
 
-    wanted: int
+    groups: list[BlockGroup]
     arrived: list[Machine] = field(default_factory=list)
     relaxed: bool = False
     over: bool = False
 
     @property
-    def missing(self) -> str:
+    def missing(self) -> list[BlockGroup]:
         """The CTAs that have not come."""
-        present = {machine.group.rank for machine in self.arrived}
-        return ", ".join(str(rank) for rank in range(self.wanted) if rank not in present)
+        present = [machine.group for machine in self.arrived]
+        return [group for group in self.groups if group not in present]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,14 +117,20 @@ class Attendance:
     machine: Machine
     location: SourceLocation
 
+    @property
+    def suspicion(self) -> int:
+        """2 where one that has not come has ended."""
+        return 2 if any(group.ended for group in self.meeting.missing) else 1
+
     def __call__(self) -> bool:
         """Whether all have come."""
         return self.meeting.over
 
     def describe(self) -> str:
         """Who waits, where and for whom."""
-        text = f"{self.machine.name} waits at {self.location} at a cluster barrier"
-        return f"{text} for CTA {self.meeting.missing}"
+        missing = self.meeting.missing
+        ctas = ", ".join(f"CTA {group.rank}{', which has ended' if group.ended else ''}" for group in missing)
+        return f"{self.machine.name} waits at {self.location} at a cluster barrier for {ctas}"
 
     def deadlock(self, text: str) -> SimulationError:
         """The error if they never come."""

@@ -130,7 +130,8 @@ def _contexts(
 
         def start() -> Generator[Wait, None, None]:
             group = make_group(first, count)
-            yield from translation.run(group.main, *registers)
+            with group.main.naming():
+                yield from translation.run(group.main, *registers)
             group.finish()
 
         return Context(f"blocks {first} to {first + count - 1}", start)

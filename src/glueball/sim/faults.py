@@ -17,7 +17,7 @@ from glueball.errors import (
 from glueball.location import SourceLocation
 
 if TYPE_CHECKING:
-    from glueball.sim.group import BlockGroup
+    from glueball.sim.shared import SharedMemory
 
 OUTSTANDING_WRITES = "Buffer being accessed has outstanding writes"
 OUTSTANDING_READS = "Buffer being accessed has outstanding reads"
@@ -36,8 +36,12 @@ OPERATIONS = {
 Told = tuple[type[SimulationError], str, SourceLocation | None]
 
 
-def access_fault(group: BlockGroup, kind: str, verb: str, byte: int, other: int) -> Told:
-    """Class, text and other line of a fault of a kind that the shadow found; `other` is an instruction, -1 for none."""
+def access_fault(shared: SharedMemory, kind: str, verb: str, byte: int, other: int, partition: int) -> Told:
+    """Class, text and other line of a fault of a kind that the shadow found.
+
+    `other` is an instruction, -1 for none, and `partition` who did it, among all of the cluster.
+    """
+    machine, group = shared.machine, shared.group
     instruction = group.launch.instructions[other] if other >= 0 else None
     line = instruction.location if instruction else None
     place = f"{verb} at arena byte {byte}"
@@ -60,16 +64,11 @@ def access_fault(group: BlockGroup, kind: str, verb: str, byte: int, other: int)
             return ProxyFenceError, text, line
         case "barrier":
             return BarrierMemoryError, f"{place}, which is a live mbarrier since {line}. {BARRIER_MEMORY}", line
-        case (
-            "written by another partition"
-            | "read by another partition"
-            | "written by another CTA"
-            | "read by another CTA"
-        ):
-            done, *_, whose = kind.split()
-            reason = OUTSTANDING_WRITES if done == "written" else OUTSTANDING_READS
-            between = "no cluster barrier, and no arrival and wait," if whose == "CTA" else "no arrival and wait"
-            text = f"{place}, which another {whose} has {done} at {line} with {between} between. {reason}"
+        case _ if partition != machine.agent:
+            reason = OUTSTANDING_WRITES if kind == "written" else OUTSTANDING_READS
+            near = partition // group.launch.partitions == machine.group.rank
+            between = "no arrival and wait" if near else "no cluster barrier, and no arrival and wait,"
+            text = f"{place}, which {group.agent_name(partition)} has {kind} at {line} with {between} between. {reason}"
             return SharedMemoryRaceError, text, line
         case _:
             text = f"{place}, which another thread has {kind} at {line} with no barrier between"

@@ -56,10 +56,18 @@ class BlockGroup:
         return sum(machine.warps for machine in self.machines) * self.lanes
 
     @property
-    def exited_workers(self) -> bool:
-        """Whether some partitions have ended and others have not."""
+    def ended_partitions(self) -> list[str]:
+        """Names of partitions that have ended, others having not."""
         join = self.partitions
-        return join is not None and bool(join.ended or join.reached)
+        if join is None:
+            return []
+        default = [0] if join.reached else []
+        return [self.partition_name(each) for each in (*default, *(worker.partition for worker in join.ended))]
+
+    @property
+    def ended_ctas(self) -> list[str]:
+        """Names of CTAs of the cluster that have ended."""
+        return [] if self.cluster is None else [group.name for group in self.cluster.groups if group.ended]
 
     @property
     def name(self) -> str:
@@ -73,6 +81,14 @@ class BlockGroup:
         if self.launch.partitions == 1:
             return "the kernel"
         return f"worker {partition}" if partition else "the default partition"
+
+    def agent_name(self, agent: int) -> str:
+        """A partition of this group, or of another CTA of its cluster, for people; by its number among all of those."""
+        rank, partition = divmod(agent, self.launch.partitions)
+        if self.cluster is None:
+            return self.partition_name(partition)
+        cta = self.cluster.groups[rank].name
+        return cta if self.launch.partitions == 1 else f"{self.partition_name(partition)} of {cta}"
 
     def machine(self, partition: int, first_warp: int, warps: int) -> Machine:
         """The threads of a partition."""

@@ -41,9 +41,10 @@ UNDERFLOW = "Barrier arrive underflow: current count or tx-count would become in
 class Word:
     """One mbarrier of the blocks of a group; counts are `[row]`.
 
-    `expected` arrivals a phase, of which `pending` are missing, and `bytes` announced that have not come. `phase`
-    counts the phases that are over. `gathering` and `passed` are the observers of `Clocks` that stand for what arrivals
-    of this phase bring and what waits for the last one give; `agent` is who does what completes on it.
+    `expected` arrivals a phase, of which `pending` are missing, `bytes` announced that have not come, and those that
+    `came` in this phase. `phase` counts the phases that are over. `gathering` and `passed` are the observers of
+    `Clocks` that stand for what arrivals of this phase bring and what waits for the last one give; `agent` is who does
+    what completes on it. `changed` is the instruction that changed it last, of the threads of `changer`.
     """
 
     def __init__(self, group: BlockGroup, allocation: str, place: int) -> None:
@@ -58,20 +59,23 @@ class Word:
         self.expected: Array = np.zeros(rows, np.int64)
         self.pending: Array = np.zeros(rows, np.int64)
         self.bytes: Array = np.zeros(rows, np.int64)
+        self.came: Array = np.zeros(rows, np.int64)
         self.phase: Array = np.zeros(rows, np.int64)
         self.initialized = self.changed = self.announced = -1
+        self.changer: Machine | None = None
         self.waits: list[BarrierWait] = []
 
     def expand(self, ctas: int) -> None:
         """Gives each block its own counts."""
-        for name in ("live", "expected", "pending", "bytes", "phase"):
+        for name in ("live", "expected", "pending", "bytes", "came", "phase"):
             setattr(self, name, np.repeat(getattr(self, name), ctas))
 
     @property
     def name(self) -> str:
-        """The mbarrier for people: its allocation and byte in it."""
+        """The mbarrier for people: its allocation and byte in it, and in a cluster its CTA."""
         offset = self.place - self.group.launch.function.allocations[self.allocation].offset
-        return f"mbarrier `{self.allocation}`" + (f" (byte {offset})" if offset else "")
+        byte = f" (byte {offset})" if offset else ""
+        return f"mbarrier `{self.allocation}`{byte}" + (f" of CTA {self.group.rank}" if self.group.cluster else "")
 
     def line(self, instruction: int) -> SourceLocation | None:
         """Where an instruction stands; `None` for none."""
@@ -81,20 +85,42 @@ class Word:
         """What one block's phase still needs."""
         return f"{self.pending[row]} of {self.expected[row]} arrivals and {self.bytes[row]} bytes are missing"
 
-    def initialize(self, instruction: int, rows: Booleans, count: int) -> None:
+    def change(self, machine: Machine, instruction: int) -> None:
+        """An instruction of a partition's threads changes it."""
+        self.changed, self.changer = instruction, machine
+
+    @property
+    def last_change(self) -> str:
+        """Where it was changed last, and by whom."""
+        return f"{self.line(self.changed)}{self.changer.by if self.changer else ''}"
+
+    def initialize(self, machine: Machine, rows: Booleans, count: int) -> None:
         """A new mbarrier in phase 0, in the rows of a mask."""
         self.live = self.live | rows
         self.expected = np.where(rows, count, self.expected)
         self.pending = np.where(rows, count, self.pending)
         self.bytes = np.where(rows, 0, self.bytes)
+        self.came = np.where(rows, 0, self.came)
         self.phase = np.where(rows, 0, self.phase)
-        self.initialized = self.changed = instruction
+        self.initialized = machine.at
+        self.change(machine, machine.at)
 
     def check(self, machine: Machine, instruction: int, rows: Booleans) -> None:
         """The word must be an mbarrier in the rows of a mask when an instruction uses it."""
         dead = rows & ~self.live
         if dead.any():
             self._fail(BarrierStateError, machine, instruction, f"{self.name} is none. {USED_UNINITIALIZED}")
+
+    def unfinished(self) -> Booleans:
+        """In which rows a phase has begun that is not over."""
+        return np.asarray(self.live & ((self.pending != self.expected) | (self.bytes != 0)))
+
+    def check_between_phases(self, machine: Machine, instruction: int, rows: Booleans) -> None:
+        """No phase may be half over, in the rows of a mask, when the mbarrier ends."""
+        left = rows & self.unfinished()
+        if left.any():
+            text = f"{self.name} is invalidated in the middle of a phase: {self.state(int(left.argmax()))}"
+            self._fail(PendingAtExitError, machine, instruction, text)
 
     def announce(self, machine: Machine, instruction: int, rows: Array, size: int) -> None:
         """So many bytes more to wait for, once for each arrival that `rows` counts."""
@@ -117,6 +143,7 @@ class Word:
     def receive(self, machine: Machine, instruction: int, rows: Booleans, size: int) -> None:
         """Bytes have come, in the rows of a mask; they may come before they are announced."""
         self.bytes = self.bytes - size * rows
+        self.came = self.came + size * rows
         self._check_bytes(machine, instruction)
         self._end(machine, instruction, rows)
 
@@ -131,19 +158,20 @@ class Word:
 
     def _end(self, machine: Machine, instruction: int, rows: Booleans) -> None:
         """Ends the phase where nothing is missing any more."""
-        self.changed = instruction
+        self.change(machine, instruction)
         over = rows & (self.pending == 0) & (self.bytes == 0)
         if not over.any():
             return
         self.group.clocks.end_phase(self.agent, self.gathering, self.passed, over)
         self.phase = self.phase + over
         self.pending = np.where(over, self.expected, self.pending)
+        self.came = np.where(over, 0, self.came)
         for wait in self.waits:
             wait.check_overrun(self, machine, instruction)
 
     def _fail(self, error: type[SimulationError], machine: Machine, instruction: int, text: str) -> NoReturn:
         line = self.line(self.changed)
-        last = f"; it was last changed at {line}" if line else ""
+        last = f"; it was last changed at {self.last_change}" if line else ""
         raise error(f"{text}{last} ({machine.name})", self.line(instruction), other=line, allocation=self.allocation)
 
 
@@ -182,11 +210,12 @@ class Words:
     def finish(self) -> None:
         """Reports mbarriers in the middle of a phase."""
         for word in self.words.values():
-            left = word.live & ((word.pending != word.expected) | (word.bytes != 0))
+            left = word.unfinished()
             if left.any():
                 raise PendingAtExitError(
                     f"{self.group.name} ended in the middle of a phase of {word.name}, initialised at "
-                    f"{word.line(word.initialized)}: {word.state(int(left.argmax()))}",
+                    f"{word.line(word.initialized)}: {word.state(int(left.argmax()))}; it was last changed at "
+                    f"{word.last_change}",
                     word.line(word.changed),
                     other=word.line(word.initialized),
                     allocation=word.allocation,
@@ -242,19 +271,31 @@ class BarrierWait:
                 return f"{place}: {block}{word.state(row)}"
         return f"{self.machine.name} waits at {self.location}"
 
+    def _first(self) -> tuple[Word, int]:
+        """The first mbarrier whose phase is not over, and in which row."""
+        missing = ((target[0], self._missing(*target)) for target in self.targets)
+        return next((word, int(rows.argmax())) for word, rows in missing if rows.any())
+
+    @property
+    def suspicion(self) -> int:
+        """2 where all have arrived and something has come: nobody seems to be about to send what is missing."""
+        word, row = self._first()
+        return 2 if word.pending[row] == 0 and word.came[row] > 0 else 1
+
     def deadlock(self, text: str) -> SimulationError:
         """The error if the phases never end."""
-        word, row = next(
-            (target[0], int(self._missing(*target).argmax())) for target in self.targets if self._missing(*target).any()
-        )
+        word, row = self._first()
+        group = self.machine.group
         start = "Deadlock detected while waiting on an mbarrier"
-        if self.machine.group.exited_workers:
+        if group.ended_partitions:
             start = "Deadlock detected after a warp-specialized thread exited"
         details: dict[str, Any] = {"other": word.line(word.changed), "allocation": word.allocation}
         details |= {"pending": int(word.pending[row]), "bytes": int(word.bytes[row])}
-        text = f"{start}: {text}; {word.name} was last changed at {word.line(word.changed)}"
+        text = f"{start}: {text}; {word.name} was last changed at {word.last_change}"
+        if ended := [*group.ended_partitions, *group.ended_ctas]:
+            text = f"{text}; {' and '.join(ended)} {'has' if len(ended) == 1 else 'have'} ended"
         if word.pending[row] == 0:
-            text = f"{text}; all arrivals are there, so the bytes that come are not those that were announced"
+            text = f"{text}; all arrivals are there and {word.came[row]} bytes, not those that were announced"
             return ByteCountError(text, self.location, **details)
         return DeadlockError(text, self.location, **details)
 
@@ -285,7 +326,7 @@ class Barriers:
                 )
             machine.group.shadow.record_write(touch, machine.shared.faults(placement, "initialised"))
             machine.group.shadow.set_barrier(touch, machine.at)
-            word.initialize(machine.at, reach.rows > 0, count)
+            word.initialize(machine, reach.rows > 0, count)
 
     def invalidate(self, attributes: Attributes, offset: Any, predicate: Any) -> None:
         """One thread makes an mbarrier plain memory again."""
@@ -293,6 +334,7 @@ class Barriers:
         for placement, touch, reach in self._reach(attributes, offset, predicate, "invalidated"):
             word, rows = reach.word, reach.rows > 0
             word.check(machine, machine.at, rows)
+            word.check_between_phases(machine, machine.at, rows)
             if word.waits:
                 wait = word.waits[0]
                 raise BarrierStateError(
@@ -305,7 +347,7 @@ class Barriers:
             machine.group.shadow.set_barrier(touch, -1)
             machine.group.shadow.record_write(touch, machine.shared.faults(placement, "invalidated"))
             word.live = word.live & ~rows
-            word.changed = machine.at
+            word.change(machine, machine.at)
 
     def arrive(self, attributes: Attributes, offset: Any, predicate: Any, rank: Any = None) -> None:
         """Each thread arrives `count` times, in the CTA of a rank where one is given."""

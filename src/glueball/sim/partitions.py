@@ -21,6 +21,8 @@ Body = Callable[..., Generator[Wait, None, None]]
 class Join:
     """The end of a `partitions` instruction: the default partition, in the blocks of a mask, waits for all workers."""
 
+    suspicion = 0
+
     def __init__(self, parent: Machine, ctas: Mask) -> None:
         self.parent = parent
         self.ctas = ctas
@@ -85,7 +87,8 @@ def _starting(
     join: Join, worker: Machine, body: Body, captures: Sequence[Any]
 ) -> Callable[[], Generator[Wait, None, None]]:
     def start() -> Generator[Wait, None, None]:
-        yield from body(worker, *captures)
+        with worker.naming():
+            yield from body(worker, *captures)
         join.running.remove(worker)
         join.ended.append(worker)
 

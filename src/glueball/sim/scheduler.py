@@ -29,6 +29,10 @@ class Blocked(Protocol):
 
     location: SourceLocation
 
+    @property
+    def suspicion(self) -> int:
+        """2 where nothing that others may still do lets it hold, 0 where they only have to end, else 1."""
+
     def __call__(self) -> bool:
         """Whether the context can go on."""
 
@@ -191,6 +195,7 @@ def run_contexts(
 def _deadlock(contexts: Sequence[Context]) -> SimulationError:
     """The error where nothing can go on, at the line of one that waits for something that nobody will do."""
     waits = [context.wait for context in contexts if isinstance(context.wait, Blocked)]
+    waits.sort(key=lambda wait: wait.suspicion, reverse=True)
     text = "; ".join(wait.describe() for wait in waits)
     if not waits:
         names = ", ".join(context.name for context in contexts)

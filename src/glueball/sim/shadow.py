@@ -52,8 +52,9 @@ class Touch:
         return np.asarray((found >= floors) & (((found ^ self.mine) & MANY_THREADS) != 0))
 
 
-Fault = Callable[[str, int, int], None]
-"""Reports a kind of fault, the index of the access and the other instruction's index (-1 where there is none)."""
+NO_PARTITION = -1
+Fault = Callable[[str, int, int, int], None]
+"""Reports a kind of fault, the index of the access, the other instruction's index (-1 for none) and its partition."""
 
 
 class Shadow:
@@ -344,21 +345,13 @@ class Shadow:
         if others.any():
             place = np.unravel_index(int(others.argmax()), others.shape)
             agent = agents if isinstance(agents, int) else int(agents[place])
-            kind = self._kind("written", agent, touch)
-            _report(others, written, "loaded" if agent >= self.clocks.partitions else kind, fault)
+            kind = "loaded" if agent >= self.clocks.partitions else "written"
+            _report(others, written, kind, fault, self.clocks.owners[agent])
 
     def _check_reads(self, touch: Touch, fault: Fault) -> None:
-        for partition in self.reads:
-            read = self._reads_of(partition).take(touch.entries)
-            kind = self._kind("read", partition, touch)
-            _report(touch.by_others(read, partition), read, kind, fault)
-
-    def _kind(self, done: str, agent: int, touch: Touch) -> str:
-        """What is said of something done by an agent that an access is not ordered after."""
-        if agent == touch.partition:
-            return done
-        same = agent >= self.clocks.partitions or agent // self.partitions == touch.partition // self.partitions
-        return f"{done} by another {'partition' if same else 'CTA'}"
+        for agent in self.reads:
+            read = self._reads_of(agent).take(touch.entries)
+            _report(touch.by_others(read, agent), read, "read", fault, self.clocks.owners[agent])
 
     def announce(self, place: int, size: int, agent: int, instruction: int) -> None:
         """Bytes that were written become those of an agent at its time 0."""
@@ -386,8 +379,8 @@ class Shadow:
             _report(unfenced, self.written.reshape(-1).take(touch.entries), "unfenced", fault)
 
 
-def _report(bad: Booleans, found: Array | None, kind: str, fault: Fault) -> None:
+def _report(bad: Booleans, found: Array | None, kind: str, fault: Fault, partition: int = NO_PARTITION) -> None:
     if bad.any():
         access, granule = np.unravel_index(int(bad.argmax()), bad.shape)
         other = -1 if found is None else int(found[access, granule]) & INSTRUCTION_BITS
-        fault(kind, int(access), other)
+        fault(kind, int(access), other, partition)

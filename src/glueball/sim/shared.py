@@ -296,8 +296,8 @@ class SharedMemory:
     def faults(self, placement: Placement, verb: str) -> Fault:
         """How the shadow's findings about accesses are told."""
 
-        def fault(kind: str, access: int, other: int) -> NoReturn:
-            error, text, line = access_fault(self.group, kind, verb, int(placement.places[access]), other)
+        def fault(kind: str, access: int, other: int, partition: int) -> NoReturn:
+            error, text, line = access_fault(self, kind, verb, int(placement.places[access]), other, partition)
             details: dict[str, Any] = {} if line is None else {"other": line}
             self._fail(error, placement, access, text, **details)
 
@@ -309,7 +309,8 @@ class SharedMemory:
         """Raises for an access, in the block of a row where one access stands for those of all."""
         _, warps, lanes = self.shape
         thread = self.machine.thread_at(int(placement.lanes[access]) + row * warps * lanes, self.shape)
-        message = f"shared memory `{placement.allocation}` is {text} ({thread})"
+        where = "" if self.group is self.machine.group else f" of CTA {self.group.rank}"
+        message = f"shared memory `{placement.allocation}`{where} is {text} ({thread})"
         offset = int(placement.places[access])
         raise error(
             message,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -79,6 +80,22 @@ class Threads:
     def name(self) -> str:
         """The partition and its blocks, for people."""
         return f"{self.group.partition_name(self.partition)} of {self.group.name}"
+
+    @property
+    def by(self) -> str:
+        """What is said of who did something, where there are several partitions or CTAs: nothing or " by ..."."""
+        several = self.launch.partitions > 1 or self.group.cluster is not None
+        return f" by {self.name}" if several else ""
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Faults that these threads meet name their partition and CTA, where there are several."""
+        try:
+            yield
+        except SimulationError as error:
+            if self.by and self.name not in error.error_message:
+                error.error_message = f"{error.error_message} ({self.name})"
+            raise
 
     @property
     def location(self) -> SourceLocation:

@@ -237,16 +237,26 @@ class Store(Box):
 
 
 class Transfers:
-    """The bulk copies of a group that are in flight: loads that have not landed, stores that nobody has waited for."""
+    """The bulk copies of a group that are in flight: loads that have not landed, stores that nobody has waited for.
+
+    `starters` tells, for each instruction that has brought something, whose threads were the last to start it.
+    """
 
     def __init__(self, group: BlockGroup) -> None:
         self.group = group
         self.loads: list[Load | Parcel] = []
+        self.starters: dict[int, Machine] = {}
         self.stores: list[Store] = []
 
     def load(self, loads: Sequence[Load | Parcel]) -> None:
         """Loads that start."""
         self.loads += loads
+        for load in loads:
+            self.start(load.instruction, load.machine)
+
+    def start(self, instruction: int, machine: Machine) -> None:
+        """An instruction of a partition's threads brings something."""
+        self.starters[instruction] = machine
 
     def landed(self, load: Load | Parcel) -> None:
         """A load that has landed."""
@@ -292,12 +302,14 @@ class Transfers:
     def finish(self) -> None:
         """Reports what is in flight when the blocks end; results that only have to be written may be."""
         for load in self.loads:
-            text = f"{self.group.name} ended before the bulk copy started at {load.location} was there"
+            copy = f"the bulk copy started at {load.location}{load.machine.by}"
+            text = f"{self.group.name} ended before {copy} was there"
             raise PendingAtExitError(f"{text}: no wait for {load.word.name} covers it", load.location)
         for store in self.stores:
             if store.busy.any():
                 missed = store.missed_wait() or "there is no wait for it"
-                text = f"{self.group.name} ended while the bulk copy started at {store.location} may still read it"
+                copy = f"the bulk copy started at {store.location}{store.machine.by}"
+                text = f"{self.group.name} ended while {copy} may still read it"
                 raise PendingAtExitError(f"{text}: {missed}", store.location)
         self._check_known()
 
@@ -305,12 +317,11 @@ class Transfers:
         """Reports boxes that have landed without anybody waiting for them."""
         entry = self.group.shadow.unknown_load()
         if entry is not None:
-            line = self.group.launch.instructions[entry & INSTRUCTION_BITS].location
-            raise PendingAtExitError(
-                f"{self.group.name} ended without a wait for the mbarrier of the copy started at {line}, in its phase "
-                f"{entry >> TIME_SHIFT}",
-                line,
-            )
+            instruction, phase = entry & INSTRUCTION_BITS, entry >> TIME_SHIFT
+            line = self.group.launch.instructions[instruction].location
+            copy = f"the copy started at {line}{self.starters[instruction].by}"
+            text = f"{self.group.name} ended without a wait for the mbarrier of {copy}, in its phase {phase}"
+            raise PendingAtExitError(text, line)
 
 
 def _turns(places: Array) -> list[Array]:

@@ -230,7 +230,7 @@ class Products:
         fault = shared.faults(placement, "read")
         unwritten = shadow.written.reshape(-1).take(touch.entries) < 0
         if unwritten.any():
-            fault("uninitialized", int(unwritten.any(axis=1).argmax()), -1)
+            fault("uninitialized", int(unwritten.any(axis=1).argmax()), -1, machine.agent)
         shadow.begin_source(touch, fault)
 
     def _placement(self, product: Product, read: Read, ctas: Array, name: str) -> Placement:
@@ -301,7 +301,7 @@ class Products:
             machine.group.expand()
         alone = machine.warps == GROUP_WARPS
         if alone and self._agent < 0:
-            self._agent = clocks.add_agent()
+            self._agent = clocks.add_agent(machine.agent)
         for read in product.reads:
             placement = self._placement(product, read, ctas, "")
             touch = machine.shared.touch(placement, ADDRESS_UNIT, product.instruction)
