@@ -260,20 +260,28 @@ def tile_place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
 
 
 @glueball.jit
-def load_ahead(
-    a_desc, b_desc, a_ring, b_ring, loaded, number, count, steps, tiles_m, tiles_n,
-    GROUP: gl.constexpr, STAGES: gl.constexpr,
-):  # fmt: skip
-    """Starts the copies of this program's step `number`, counted over all its tiles, if there is one."""
+def load_ahead(a_desc, b_desc, a_ring, b_ring, loaded, number, count, m, k, n, STAGES: gl.constexpr):
+    """Starts the copies of this program's step `number`, counted over all its tiles, if there is one.
+
+    It is step `k` of the tile at `m`, `n`.
+    """
     if number < count:
-        tile = gl.program_id(0) + number // steps * gl.num_programs(0)
-        m, n = tile_place(tile, tiles_m, tiles_n, GROUP)
         stage = number % STAGES
         start_loads(
             a_desc, b_desc, a_ring.index(stage), b_ring.index(stage), loaded.index(stage),
-            m * a_desc.block_type.shape[0], number % steps * a_desc.block_type.shape[1],
-            n * b_desc.block_type.shape[1],
+            m * a_desc.block_type.shape[0], k * a_desc.block_type.shape[1], n * b_desc.block_type.shape[1],
         )  # fmt: skip
+
+
+@glueball.jit
+def next_step(tile, m, k, n, steps, tiles_m, tiles_n, GROUP: gl.constexpr):
+    """The step after step `k` of a tile: one further along it, or the first one of the program's next tile."""
+    k += 1
+    if k == steps:
+        k = 0
+        tile += gl.num_programs(0)
+        m, n = tile_place(tile, tiles_m, tiles_n, GROUP)
+    return tile, m, k, n
 
 
 @glueball.jit
@@ -294,8 +302,12 @@ def multiply_persistent(a_desc, b_desc, c_desc, GROUP: gl.constexpr, STAGES: gl.
     steps = gl.cdiv(a_desc.shape[1], BK)
     own = gl.cdiv(tiles_m * tiles_n - gl.program_id(0), gl.num_programs(0))
     count = own * steps
-    for i in gl.static_range(STAGES - 1):
-        load_ahead(a_desc, b_desc, a_ring, b_ring, loaded, i, count, steps, tiles_m, tiles_n, GROUP, STAGES)
+    ahead = gl.program_id(0)
+    m_ahead, n_ahead = tile_place(ahead, tiles_m, tiles_n, GROUP)
+    k_ahead = 0
+    for i in range(STAGES - 1):
+        load_ahead(a_desc, b_desc, a_ring, b_ring, loaded, i, count, m_ahead, k_ahead, n_ahead, STAGES)
+        ahead, m_ahead, k_ahead, n_ahead = next_step(ahead, m_ahead, k_ahead, n_ahead, steps, tiles_m, tiles_n, GROUP)
     number = 0
     for each in range(own):
         m, n = tile_place(gl.program_id(0) + each * gl.num_programs(0), tiles_m, tiles_n, GROUP)
@@ -306,8 +318,10 @@ def multiply_persistent(a_desc, b_desc, c_desc, GROUP: gl.constexpr, STAGES: gl.
             acc = warpgroup_mma_init(warpgroup_mma_wait(0, deps=(acc,)))
             acc = warpgroup_mma(a_ring.index(stage), b_ring.index(stage), acc, use_acc=k > 0, is_async=True)
             load_ahead(
-                a_desc, b_desc, a_ring, b_ring, loaded, number + STAGES - 1, count, steps, tiles_m, tiles_n, GROUP,
-                STAGES,
+                a_desc, b_desc, a_ring, b_ring, loaded, number + STAGES - 1, count, m_ahead, k_ahead, n_ahead, STAGES
+            )  # fmt: skip
+            ahead, m_ahead, k_ahead, n_ahead = next_step(
+                ahead, m_ahead, k_ahead, n_ahead, steps, tiles_m, tiles_n, GROUP
             )  # fmt: skip
             number += 1
         total = warpgroup_mma_wait(0, deps=(acc,))
