@@ -1,4 +1,4 @@
-"""The launch of the kernel that gathers rows with bulk copies, and when it is the better one."""
+"""The launch of the kernel that gathers rows with bulk copies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from glueball.kernels import bulk_rows
 from glueball.kernels.arrays import multiprocessors_of
 from glueball.kernels.boxes import item_bytes, line_of, priority, row_descriptor, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
-from glueball.runtime.host_functions import cdiv, next_power_of_2
-
-LEAST_ROW_BYTES = 4096
-"""Rows from which on one message a row is worth it."""
-SLOT_BYTES = 16384
+from glueball.runtime.host_functions import cdiv
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +35,6 @@ def why_not_gather(table: Any, out: Any) -> str:
     if not line:
         return f"rows divide into lines of at least 128 bytes, and {table.shape[1]} elements do not"
     return "" if table.shape[1] // line <= 256 else f"a row has at most 256 lines, not {table.shape[1] // line}"
-
-
-def plan_embedding(table: Any, out: Any) -> GatherPlan | None:
-    """The plan for rows that are long enough for a message each, slots of some 16 KiB; None for others."""
-    row_bytes = next_power_of_2(table.shape[1]) * item_bytes(table)
-    if row_bytes < LEAST_ROW_BYTES or row_bytes > SLOT_BYTES or why_not_gather(table, out):
-        return None
-    return GatherPlan(SLOT_BYTES // row_bytes)
 
 
 def launch_embedding_bulk(table: Any, index: Any, out: Any, plan: GatherPlan) -> Launch:
