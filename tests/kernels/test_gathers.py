@@ -53,6 +53,38 @@ def test_gathers_between_random_layouts(dtype, axis, target, lanes, executor, mo
         np.testing.assert_array_equal(out, np.take_along_axis(x, places, axis))
 
 
+@glueball.jit
+def gather_slice(x, out, M: gl.constexpr, N: gl.constexpr, axis: gl.constexpr, place: gl.constexpr,
+                 source_layout: gl.constexpr, layout: gl.constexpr):  # fmt: skip
+    rows: gl.constexpr = 1 if axis == 0 else M
+    columns: gl.constexpr = 1 if axis == 1 else N
+    index = gl.full([rows, columns], place, gl.int32, layout)
+    store_tile(out, gl.gather(tile_of(x, M, N, source_layout), index, axis), rows, columns, layout)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(("target", "lanes"), TARGETS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64, np.bool_])
+def test_gathers_of_one_place(dtype, axis, target, lanes, executor, monkeypatch):
+    random = np.random.default_rng(lanes + axis)
+    for index in range(8):
+        shape, warps = (16, 32), 1 << int(random.integers(4))
+        wanted = (1, 32) if axis == 0 else (16, 1)
+        layouts = [random_layouts.any_layout(random, lanes, warps, each) for each in (shape, wanted)]
+        x, out, place = random_array(shape, dtype, index), np.zeros(wanted, dtype), int(random.integers(shape[axis]))
+        arguments = (x, out, *shape, axis, place, *layouts)
+        run_on(executor, monkeypatch, target, gather_slice, *arguments, num_warps=warps)
+        np.testing.assert_array_equal(out, np.take(x, [place], axis))
+
+
+def test_one_place_of_a_row_takes_the_memory_of_one_element():
+    layout = gl.BlockedLayout([1, 4], [1, 32], [1, 4], [1, 0])
+    kernel = glueball.compile_only(gather_slice, "*fp32", "*fp32", 1, 2048, 1, 2047, layout, layout, target="sm_90a")
+    assert kernel.shared_bytes == 16
+    assert kernel.asm["ptx"].count("st.shared") == 1
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_])
 def test_a_gather_within_warps_needs_no_scratch_memory(dtype, executor, monkeypatch):

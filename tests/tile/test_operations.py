@@ -42,7 +42,7 @@ def test_the_table_is_consistent():
 
 
 SCRATCH_READS = {"scratch_gather", "scratch_read"}
-SCRATCH_WRITES = {"scratch_count", "scratch_write"}
+SCRATCH_WRITES = {"scratch_count", "scratch_write", "scratch_write_slice"}
 ATOMIC_READS = {"atomic_change", "atomic_compare_exchange", "atomic_load", "atomic_poll"}
 ATOMIC_WRITES = {"atomic_change", "atomic_compare_exchange", "atomic_store"}
 ASYNCHRONOUS_LOADS = {"async_copy", "bulk_load"}

@@ -8,6 +8,7 @@ from operator import or_
 from typing import Any
 
 from glueball.layouts import LinearLayout, f2
+from glueball.layouts.reductions import without_axis
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import cta_rank, span, split_constant, thread_offset
 from glueball.lower.memory import (
@@ -19,7 +20,7 @@ from glueball.lower.memory import (
     representative_registers,
 )
 from glueball.lower.terms import Term, conjunction, materialize
-from glueball.thread import memory
+from glueball.thread import arithmetic, memory
 from glueball.thread.builder import Builder
 from glueball.thread.ir import Value
 from glueball.tile.ir import Operation
@@ -76,6 +77,35 @@ def scratch_write(context: Context, operation: Operation) -> None:
         values = [as_stored(builder, materialize(builder, terms[register]), element) for register in group]
         attributes = _attributes(operation, memory_type(element), len(group), immediate)
         builder.emit(memory.SHARED_STORE, [offset, *guard, *values], {**attributes, "masked": bool(guard)})
+
+
+@lowers("scratch_write_slice")
+def scratch_write_slice(context: Context, operation: Operation) -> None:
+    """One holder of each element at a place along an axis writes it, in each CTA."""
+    builder, (source,) = context.builder, operation.operands
+    axis, place = operation.attributes["axis"], operation.attributes["place"]
+    assert isinstance(source.type, distributed_type)
+    element, linear, terms = element_of(source.type), source.type.linear, context.terms(source)
+    free = linear.free_variables()
+    idle = idle_mask(builder, free["lane"], free["warp"])
+    threads = [linear.flat_bases(name) for name in ("lane", "warp", "block")]
+    along = [[linear.unflatten(basis)[axis] for basis in bases] for bases in threads]
+    rows = [[without_axis(basis, linear.shape, axis) for basis in bases] for bases in threads]
+    reached = f2.Echelon(basis for bases in along for basis in bases)
+    base, variable = thread_offset(builder, *rows), reduce(or_, map(span, rows))
+    shift = element.itemsize.bit_length() - 1
+    for register, image in enumerate(linear.table("register").tolist()):
+        wanted = place ^ linear.unflatten(image)[axis]
+        if register & free["register"] or wanted not in reached:
+            continue
+        own = thread_offset(builder, *along)
+        here = Term(builder.compare(arithmetic.COMPARE_SIGNED, "eq", own, builder.constant("i32", wanted)))
+        mask = materialize(builder, here if idle is None else conjunction(idle, here))
+        mixed, added = split_constant(without_axis(image, linear.shape, axis), variable)
+        offset = builder.shift_left(builder.logical_xor(base, builder.constant("i32", mixed)), shift)
+        value = as_stored(builder, materialize(builder, terms[register]), element)
+        attributes = _attributes(operation, memory_type(element), 1, added << shift)
+        builder.emit(memory.SHARED_STORE, [offset, mask, value], {**attributes, "masked": True})
 
 
 @lowers("scratch_read")

@@ -63,6 +63,15 @@ def _write(machine: Machine, operation: Operation, operands: Sequence[TileArray]
     return []
 
 
+def _write_slice(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
+    axis, place = operation.attributes["axis"], operation.attributes["place"]
+    cut = (slice(None),) * axis + (slice(place, place + 1),)
+    (tile,) = operands
+    poison = None if tile.poison is None else tile.poison[cut]
+    machine.shared[operation.attributes["allocation"]] = TileArray(tile.values[cut], poison)
+    return []
+
+
 def _read(machine: Machine, operation: Operation, _: Sequence[TileArray]) -> Sequence[TileArray]:
     return [_held(machine, operation)]
 
@@ -86,6 +95,11 @@ SCRATCH_OPERATIONS = (
         "Writes a tile to an allocation, row by row; of CTAs that differ in the rank bits `replicas` only the first.",
         _check_write, _write, effects=WRITING, pure=False, attributes=frozenset({"allocation"}),
         optional_attributes=REPLICAS,
+    ),
+    OperationDefinition(
+        "scratch_write_slice",
+        "Writes the elements of a tile at one `place` along `axis` to an allocation, row by row.",
+        _check_write, _write_slice, effects=WRITING, pure=False, attributes=frozenset({"allocation", "axis", "place"}),
     ),
     OperationDefinition(
         "scratch_read",

@@ -13,7 +13,7 @@ from glueball.layouts.reductions import without_axis
 from glueball.targets import Target
 from glueball.tile.ir import Operation, TileFunction, Value
 from glueball.tile.passes.rewriting import Sequel, rewrite
-from glueball.tile.types import distributed_type, int32
+from glueball.tile.types import distributed_type, dtype, int32, pointer_type
 
 SCRATCH_ALIGNMENT = 16
 
@@ -25,9 +25,9 @@ def expand_gathers(function: TileFunction, _: Target) -> None:
     rewrite(function, {name: functools.partial(rule, numbers) for name, rule in rules.items()})
 
 
-def scratch(sequel: Sequel, name: str, kind: distributed_type) -> str:
-    """Allocates scratch memory for the elements of a tile."""
-    size = max(kind.numel * kind.element_ty.itemsize, SCRATCH_ALIGNMENT)
+def scratch(sequel: Sequel, name: str, kind: distributed_type, element: dtype | pointer_type | None = None) -> str:
+    """Allocates scratch memory for as many elements as a tile has, of its type or another one."""
+    size = max(kind.numel * (element or kind.element_ty).itemsize, SCRATCH_ALIGNMENT)
     sequel.add("allocate_shared", (), (), name=name, bytes=size, alignment=SCRATCH_ALIGNMENT, offset=0)
     return name
 
@@ -43,9 +43,24 @@ def _gather(numbers: Iterator[int], operation: Operation, sequel: Sequel) -> Seq
     if not _is_at_hand(source.type.linear, index.type.linear, axis):
         source = in_every_cta(sequel, source)
     assert isinstance(source.type, distributed_type)
+    place = _only_place(index, axis)
+    if place is not None and 0 <= place < source.type.shape[axis]:
+        name = scratch(sequel, f"gather_{next(numbers)}", index.type, source.type.element_ty)
+        sequel.add("scratch_write_slice", (source,), (), allocation=name, axis=axis, place=place)
+        return sequel.add("scratch_read", (), types, allocation=name)
     name = scratch(sequel, f"gather_{next(numbers)}", source.type)
     sequel.add("scratch_write", (source,), (), allocation=name)
     return sequel.add("scratch_gather", (index,), types, allocation=name, axis=axis, shape=source.type.shape)
+
+
+def _only_place(index: Value, axis: int) -> int | None:
+    """The one place along an axis that is looked for, once in each row, where it is known."""
+    assert isinstance(index.type, distributed_type)
+    splat = index.operation
+    if index.type.shape[axis] != 1 or splat is None or splat.opcode != "splat":
+        return None
+    constant = splat.operands[0].operation
+    return constant.attributes["value"] if constant is not None and constant.opcode == "constant" else None
 
 
 def _is_at_hand(source: LinearLayout, index: LinearLayout, axis: int) -> bool:
