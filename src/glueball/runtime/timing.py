@@ -13,6 +13,7 @@ import math
 import statistics
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -105,7 +106,50 @@ class HostClock:
         return found
 
 
-class TorchClock:
+class EventClock(ABC):
+    """Events on the current stream of a device."""
+
+    name: str
+
+    @abstractmethod
+    def _event(self) -> Any:
+        """An event that is recorded now."""
+
+    @abstractmethod
+    def _wait(self, event: Any) -> None:
+        """Returns once the device has come to an event."""
+
+    @abstractmethod
+    def _milliseconds(self, start: Any, end: Any) -> float:
+        """The time between two events."""
+
+    @abstractmethod
+    def _flush(self) -> Callable[[], Any]:
+        """What overwrites the second-level cache."""
+
+    def time(self, fn: Callable[[], Any], runs: int) -> float:
+        """Milliseconds of `runs` calls together."""
+        start = self._event()
+        for _ in range(runs):
+            fn()
+        end = self._event()
+        self._wait(end)
+        return self._milliseconds(start, end)
+
+    def times(self, fn: Callable[[], Any], runs: int, before: Callable[[], None]) -> list[float]:
+        """Milliseconds of each of `runs` calls, all enqueued at once so that the device never waits for the host."""
+        flush, pairs = self._flush(), []
+        for _ in range(runs):
+            before()
+            flush()
+            start = self._event()
+            fn()
+            pairs.append((start, self._event()))
+        self._wait(pairs[-1][1])
+        return [self._milliseconds(start, end) for start, end in pairs]
+
+
+class TorchClock(EventClock):
     """torch's events on its current stream."""
 
     def __init__(self, torch: Any) -> None:
@@ -117,30 +161,18 @@ class TorchClock:
         event.record()
         return event
 
-    def time(self, fn: Callable[[], Any], runs: int) -> float:
-        """Milliseconds of `runs` calls together."""
-        start = self._event()
-        for _ in range(runs):
-            fn()
-        end = self._event()
-        self.torch.cuda.synchronize()
+    def _wait(self, event: Any) -> None:
+        event.synchronize()
+
+    def _milliseconds(self, start: Any, end: Any) -> float:
         return float(start.elapsed_time(end))
 
-    def times(self, fn: Callable[[], Any], runs: int, before: Callable[[], None]) -> list[float]:
-        """Milliseconds of each of `runs` calls, all enqueued at once so that the device never waits for the host."""
-        flushed = self.torch.empty(FLUSHED_BYTES, dtype=self.torch.int8, device="cuda")
-        pairs = []
-        for _ in range(runs):
-            before()
-            flushed.zero_()
-            start = self._event()
-            fn()
-            pairs.append((start, self._event()))
-        self.torch.cuda.synchronize()
-        return [float(start.elapsed_time(end)) for start, end in pairs]
+    def _flush(self) -> Callable[[], Any]:
+        flush: Callable[[], Any] = self.torch.empty(FLUSHED_BYTES, dtype=self.torch.int8, device="cuda").zero_
+        return flush
 
 
-class DriverClock:
+class DriverClock(EventClock):
     """The driver's events on the stream that is current on the current device, where there is no torch."""
 
     def __init__(self) -> None:
@@ -155,29 +187,17 @@ class DriverClock:
         event.record(current_stream(self.device_index))
         return event
 
-    def time(self, fn: Callable[[], Any], runs: int) -> float:
-        """Milliseconds of `runs` calls together."""
-        start = self._event()
-        for _ in range(runs):
-            fn()
-        end = self._event()
-        end.synchronize()
+    def _wait(self, event: Any) -> None:
+        event.synchronize()
+
+    def _milliseconds(self, start: Any, end: Any) -> float:
         return 1e3 * float(end.seconds_since(start))
 
-    def times(self, fn: Callable[[], Any], runs: int, before: Callable[[], None]) -> list[float]:
-        """Milliseconds of each of `runs` calls, all enqueued at once so that the device never waits for the host."""
+    def _flush(self) -> Callable[[], Any]:
         from glueball.drivers.device_memory import empty
 
         flushed = empty((FLUSHED_BYTES,), "int8", self.device_index)
-        pairs = []
-        for _ in range(runs):
-            before()
-            flushed.fill_bytes(0, current_stream(self.device_index))
-            start = self._event()
-            fn()
-            pairs.append((start, self._event()))
-        pairs[-1][1].synchronize()
-        return [1e3 * float(end.seconds_since(start)) for start, end in pairs]
+        return lambda: flushed.fill_bytes(0, current_stream(self.device_index))
 
 
 def measure(
