@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import glueball.language as gl
 from glueball.codegen import Binary
+from glueball.drivers.device_memory import CudaArray
+from glueball.language.cache_policies import CachePolicy as HardwarePolicy
 from glueball.language.constexpr import constexpr
 from glueball.runtime import canonical
 from glueball.runtime.canonical import CanonicalValues
@@ -86,6 +89,24 @@ def test_only_layouts_and_constexpr_values_are_replaced() -> None:
     assert replaced is not None
     assert replaced[0][0] is unhashable
     assert replaced[1]["spread"] is first
+
+
+def test_arrays_are_never_replaced() -> None:
+    """Not even those of ours that are equal by value: the one that is launched with must be the one that lives."""
+    values = CanonicalValues()
+    for pointer in (0, 16, 16):
+        array = CudaArray(None, pointer, (4,), (4,), np.dtype(np.float32))  # type: ignore[arg-type]
+        assert values.replace((array,), {"x": array}) is None
+
+
+@pytest.mark.parametrize("make", [lambda: HardwarePolicy(l1="evict_last"), lambda: gl.CachePolicy(".cg")])
+def test_a_cache_policy_made_anew_is_the_one_seen_first(make: Any) -> None:
+    values = CanonicalValues()
+    first = make()
+    assert values.replace((first,), {}) is None
+    replaced = values.replace((make(),), {})
+    assert replaced is not None
+    assert replaced[0][0] is first
 
 
 def test_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,17 @@ Python has `1 == True == 1.0` and `0.0 == -0.0`; code does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from glueball.language.cache_policies import CachePolicy as HardwarePolicy
+from glueball.language.memory import CachePolicy
 from glueball.language.source import SourceFunction
 from glueball.layouts.base import Layout
 from glueball.tile.types import dtype, pointer_type
 
 _LITERALS = (type(None), bool, int, str, bytes)
+_OWN = (dtype, pointer_type, Layout, CachePolicy, HardwarePolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,7 @@ class Opaque:
 
 def is_own_value(value: Any) -> bool:
     """Whether a value is one of the language's that its text describes: a type, a layout, a cache policy."""
-    kind = type(value)
-    if not kind.__module__.startswith("glueball."):
-        return False
-    frozen = is_dataclass(value) and kind.__dataclass_params__.frozen
-    return frozen or isinstance(value, dtype | pointer_type | Layout)
+    return isinstance(value, _OWN) and type(value).__module__.startswith("glueball.")
 
 
 def constant_key(value: Any) -> object:
