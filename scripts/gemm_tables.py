@@ -13,7 +13,7 @@ NO_RESULTS = (
     "No results have been recorded yet. `python benchmarks/gemm.py` measures glueball, cuBLAS and Gluon in one run on\n"
     "a machine with a GPU, and this table is made from what it writes."
 )
-SIDES = {"glueball": "glueball", "cublas": "cuBLAS", "gluon": "Gluon", "gluon v8": "Gluon, v8"}
+SIDES = {"glueball": "glueball", "cublas": "cuBLAS", "gluon": "Gluon"}
 TITLES = {
     "fp16": "float16",
     "bf16": "bfloat16",

@@ -37,8 +37,7 @@ def copy_box(
 ):  # fmt: skip
     """One box a program, of which no thread touches an element.
 
-    Programs start in the order of the boxes: what is being read and written at a time lies close together in memory,
-    which long-lived programs that drift apart lose.
+    Programs start in the order of the boxes, so that what is read and written at a time lies close together in memory.
     """
     start = box_start(gl.program_id(0), counts, y_desc.block_shape)
     box = loaded_box(x_desc, start, LOAD_POLICY)
