@@ -16,6 +16,8 @@ from glueball.drivers.exchange import DLTensor
 from glueball.runtime.launcher import Variant, VariantTable
 from glueball.runtime.launcher_native import native_supported
 
+PATIENCE = 300
+"""Seconds that a thread waits for another one: only a hang takes as long, on a machine however busy."""
 LAUNCH_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_void_p,

@@ -18,7 +18,7 @@ from glueball.errors import DriverError
 from glueball.runtime.launcher import VARIANT_LIMIT, GraphSource, KeyFlag
 from glueball.runtime.launcher_graph import GRAPH_AFTER
 from glueball.runtime.launcher_native import native_supported
-from tests.runtime.launcher_support import LAUNCH_TYPE, Kernel, Runtime, in_switching_threads
+from tests.runtime.launcher_support import LAUNCH_TYPE, PATIENCE, Kernel, Runtime, in_switching_threads
 
 pytestmark = pytest.mark.skipif(not native_supported(), reason="no native launcher here")
 
@@ -67,7 +67,7 @@ class Graphs:
         self.launches.append((executable, stream))
         self.started.set()
         if self.running is not None:
-            assert self.running.wait(10)
+            assert self.running.wait(PATIENCE)
         return self.launch_result
 
     def _is_capturing(self, stream: int | None, slot: Any) -> int:
@@ -175,11 +175,11 @@ def test_a_graph_in_use_by_another_thread_is_left_alone() -> None:
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(runtime.launch(7)))
     thread.start()
-    assert runtime.graphs.started.wait(10), "the interpreter is free while the driver works"
+    assert runtime.graphs.started.wait(PATIENCE), "the interpreter is free while the driver works"
     assert runtime.hits(7)
     assert runtime.counts() == (GRAPH_AFTER + 1, 1, 1)
     runtime.graphs.running.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert results == runtime.kernels
     assert runtime.hits(9)
     assert runtime.counts() == (GRAPH_AFTER + 1, 2, 2)
@@ -288,12 +288,12 @@ def test_a_graph_outlives_the_launch_that_is_under_way() -> None:
     runtime.graphs.started.clear()
     thread = threading.Thread(target=runtime.launch, args=(7,))
     thread.start()
-    assert runtime.graphs.started.wait(10)
+    assert runtime.graphs.started.wait(PATIENCE)
     runtime.table.clear()
     gc.collect()
     assert runtime.graphs.made[0]() is not None
     runtime.graphs.running.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert runtime.graphs.made[0]() is None
 
 

@@ -15,6 +15,7 @@ from glueball.runtime.launcher import KeyFlag, VariantTable
 from glueball.runtime.launcher_native import native_supported
 from tests.runtime.launcher_support import (
     LAUNCH_TYPE,
+    PATIENCE,
     Kernel,
     Runtime,
     Tensor,
@@ -170,7 +171,7 @@ def test_a_launch_that_blocks_lets_other_threads_run() -> None:
 
     def block(*_: Any) -> int:
         started.set()
-        return 0 if released.wait(10) else 1
+        return 0 if released.wait(PATIENCE) else 1
 
     blocking = LAUNCH_TYPE(block)
     runtime.driver._launch = blocking
@@ -178,7 +179,7 @@ def test_a_launch_that_blocks_lets_other_threads_run() -> None:
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(runtime.launch(7)))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     released.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert results == runtime.kernels

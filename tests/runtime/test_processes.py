@@ -25,7 +25,7 @@ from glueball.runtime.locks import COMPILATION
 from tests.runtime import kernels
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver
 from tests.runtime.kernels import layout
-from tests.runtime.launcher_support import in_switching_threads
+from tests.runtime.launcher_support import PATIENCE, in_switching_threads
 from tests.runtime.settings import fresh
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -147,7 +147,7 @@ def test_a_fork_waits_for_compilation() -> None:
 
     thread = threading.Thread(target=compile_slowly)
     thread.start()
-    assert compiling.wait(10)
+    assert compiling.wait(PATIENCE)
     status, text = in_child(lambda: fresh(kernels.nothing).warmup(5).name)
     thread.join()
     assert (status, text) == (0, "nothing")
