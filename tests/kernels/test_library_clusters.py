@@ -29,6 +29,36 @@ def test_softmax(dtype, plan, executor, monkeypatch):
     np.testing.assert_allclose(y.astype(np.float64), expected, rtol=1e-2 if dtype == BFLOAT16 else 1e-5)
 
 
+def uneven_rows():
+    """Rows of which warps have nothing but minus infinity, or one has what makes all others nothing."""
+    x = matrix(9, 4096, np.float32)
+    x[0, :2048] = -np.inf
+    x[1, 256:] = -np.inf
+    x[2, :] = -np.inf
+    x[3, 4095] = np.inf
+    x[4, 100] = np.nan
+    x[5, 1024:2048] = np.nan
+    x[6] += 1e6
+    x[7] *= 3e37
+    x[7, 3000], x[7, 10:20] = 3.4e38, -3.4e38
+    x[8, 0::2] = -np.inf
+    return x
+
+
+@executors
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.ctas} CTAs")
+def test_softmax_of_parts_with_nothing_in_them(plan, executor, monkeypatch):
+    x = uneven_rows()
+    y = np.zeros_like(x)
+    run(executor, monkeypatch, lambda x, y: launch_softmax_split(x, y, plan).run(), x, y)
+    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        power = np.exp(wide - wide.max(axis=1, keepdims=True))
+        expected = power / power.sum(axis=1, keepdims=True)
+    assert np.isnan(expected).all(axis=1).tolist() == [False, False, True, True, True, True, False, False, False]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-37)
+
+
 @executors
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.ctas} CTAs")
 @pytest.mark.parametrize("weighted", [True, False])

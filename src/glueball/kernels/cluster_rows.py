@@ -18,7 +18,8 @@ from glueball.language.nvidia.hopper import async_store, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
 from glueball.runtime.host_functions import cdiv
 
-LOG2_E: gl.constexpr = gl.constexpr(1.4426950408889634)
+LEAST: gl.constexpr = gl.constexpr(-3.4028234663852886e38)
+"""The least float32: the least maximum of a warp's part, of which all may be minus infinity where others' are not."""
 
 
 @glueball.jit
@@ -87,21 +88,21 @@ def softmax_split(
     for i in range(count):
         stage = i % STAGES
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32) * LOG2_E
+        x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32)
         if RUN > STAGES:
             start_part(x_desc, ring, loaded, i + STAGES, count, first)
-        greatest = gl.max(x, axis=1)
+        greatest = gl.maximum(gl.max(x, axis=1), LEAST)
         side = i % 2
         mbarrier.expect(met.index(side), maxima.nbytes_per_cta // 2 + sums.nbytes_per_cta // 2)
         async_store(maxima.index(side), to_all(greatest, CTAS, sent), met.index(side))
-        power = gl.exp2(x - greatest[:, None])
+        power = gl.exp(x - greatest[:, None])
         async_store(sums.index(side), to_all(gl.sum(power, axis=1), CTAS, sent), met.index(side))
         mbarrier.wait(met.index(side), (i // 2) & 1)
         all_maxima = maxima.index(side).load(received)
         row_maximum = gl.max(all_maxima, axis=1)
-        shares = sums.index(side).load(received) * gl.exp2(all_maxima - row_maximum[:, None])
-        shift = row_maximum + gl.log2(gl.sum(shares, axis=1))
-        scale = gl.exp2(greatest[:, None] - to_warps(shift, layout, spread))
+        shares = sums.index(side).load(received) * gl.exp(all_maxima - row_maximum[:, None])
+        row_scale = 1.0 / gl.sum(shares, axis=1)
+        scale = gl.exp(greatest[:, None] - to_warps(row_maximum, layout, spread)) * to_warps(row_scale, layout, spread)
         y_row = y_ptr + (first + i).to(gl.int64) * y_stride
         gl.store(y_row + place, (power * scale).to(y_ptr.dtype.element_ty))
 
