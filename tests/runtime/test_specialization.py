@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections import namedtuple
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -127,6 +128,23 @@ def test_keys_tell_apart_what_compiles_differently() -> None:
     assert len(set(run_time)) == len(run_time)
     compile_time = keys_of(1, True, 1.0, "1", 0.0, -0.0, None, (1,), (True,), LAYOUT, gl.int32, "int32", constexpr=True)
     assert len(set(compile_time)) == len(compile_time)
+
+
+@dataclass(frozen=True)
+class Scale:
+    factor: Any
+    seen: Any = field(default=None, compare=False)
+
+
+def test_keys_tell_apart_what_equals_for_python_only() -> None:
+    scales = keys_of(
+        Scale(1), Scale(1.0), Scale(True), Scale(0.0), Scale(-0.0), Scale((1,)), Scale((True,)), constexpr=True
+    )
+    assert len(set(scales)) == len(scales)
+    assert keys_of(Scale(2), constexpr=True) == keys_of(Scale(2, seen=[]), constexpr=True)
+    turned = namedtuple("Pair", "second first")
+    named = keys_of(Pair(1, None), turned(1, None), (1, None))
+    assert len(set(named)) == len(named)
 
 
 def test_keys_are_equal_where_code_is() -> None:

@@ -6,7 +6,7 @@ Python has `1 == True == 1.0` and `0.0 == -0.0`; code does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from glueball.language.cache_policies import CachePolicy as HardwarePolicy
@@ -39,12 +39,15 @@ def constant_key(value: Any) -> object:
     if type(value) is float:
         return ("float", value.hex())
     if isinstance(value, tuple):
-        return (_name(type(value)), *map(constant_key, value))
+        return (_name(type(value)), *getattr(value, "_fields", ()), *map(constant_key, value))
     if is_own_value(value):
         return (_name(type(value)), repr(value))
     if isinstance(value, SourceFunction):
         return value
-    return Opaque(type(value), value)
+    opaque = Opaque(type(value), value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return (opaque, *(constant_key(getattr(value, field.name)) for field in fields(value) if field.compare))
+    return opaque
 
 
 def lasting_text(key: object, text_of_function: Callable[[SourceFunction], str | None]) -> str | None:

@@ -224,6 +224,16 @@ def _plain_scalar(value: Any) -> Any:
     return value
 
 
+def _plain_constant(value: Any) -> Any:
+    """A compile-time value without the wrappers around it, or around what tuples hold."""
+    if isinstance(value, constexpr):
+        return _plain_constant(value.value)
+    if not isinstance(value, tuple):
+        return _plain_scalar(value)
+    elements = tuple(map(_plain_constant, value))
+    return type(value)(*elements) if hasattr(value, "_fields") else elements
+
+
 def _number(rule: ParameterRule, value: bool | int | float) -> Argument:
     if isinstance(value, bool):
         return Argument(rule.name, int1)
@@ -319,8 +329,8 @@ def scalar_value(argument: Argument) -> Any:
 def fit_argument(compiled: Argument, value: Any) -> Argument:
     """An argument for a kernel that is compiled already; `TypeError` where it is not of the kind compiled for."""
     if isinstance(compiled.type, constexpr):
-        given = value.value if isinstance(value, constexpr) else _plain_scalar(value)
-        if constant_key(given) != constant_key(compiled.type.value):
+        given = _plain_constant(value)
+        if constant_key(given) != constant_key(_plain_constant(compiled.type.value)):
             raise TypeError(
                 f"argument `{compiled.name}` is compiled as the constant {compiled.type.value!r}, not {given!r}"
             )
@@ -330,7 +340,7 @@ def fit_argument(compiled: Argument, value: Any) -> Argument:
             raise TypeError(
                 f"argument `{compiled.name}` is compiled as a tuple of {len(compiled.elements)}, not for {value!r}"
             )
-        return replace(compiled, elements=tuple(map(fit_argument, compiled.elements, value)))
+        return replace(compiled, value=value, elements=tuple(map(fit_argument, compiled.elements, value)))
     if isinstance(compiled.type, tensor_descriptor_type):
         found = specialize_argument(ParameterRule(compiled.name), value)
         if found.key != compiled.key:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from glueball.errors import DriverError
 from glueball.language.constexpr import constexpr
 from glueball.language.values import tuple_type
 from glueball.runtime.constants import constant_key
+from glueball.runtime.launcher_ir import MAXIMUM_ARGUMENTS
 from glueball.tile.types import float32, int1, int32, int64
 
 if TYPE_CHECKING:
@@ -25,8 +27,15 @@ if TYPE_CHECKING:
 WORD_BYTES = 8
 ALIGNMENT = 16
 
-_recent: deque[bytes] = deque(maxlen=4096)
-"""What the launcher reads before it returns: longer than any launch of another thread takes."""
+
+class _Latest(threading.local):
+    """What a launch of this thread may yet look at: as much as it has arguments."""
+
+    def __init__(self) -> None:
+        self.read: deque[tuple[bytes, object]] = deque(maxlen=MAXIMUM_ARGUMENTS)
+
+
+_latest = _Latest()
 
 
 def tuple_words(values: tuple[Any, ...]) -> tuple[bytes, object] | None:
@@ -39,9 +48,9 @@ def tuple_words(values: tuple[Any, ...]) -> tuple[bytes, object] | None:
         token = _token(tuple(_described(values, words)))
     except (TypeError, OverflowError, struct.error, DriverError):
         return None
-    content = b"".join(words)
-    _recent.append(content)
-    return content, token
+    given = b"".join(words), token
+    _latest.read.append(given)
+    return given
 
 
 def _described(values: tuple[Any, ...], words: list[bytes]) -> Iterator[object]:
@@ -50,9 +59,8 @@ def _described(values: tuple[Any, ...], words: list[bytes]) -> Iterator[object]:
     for value in values:
         kind = type(value)
         if kind is int:
-            is_narrow = -(1 << 31) <= value < 1 << 31
-            words.append(struct.pack("<iI", value, 0) if is_narrow else struct.pack("<q", value))
-            yield "int", is_narrow, value == 1, value % ALIGNMENT == 0
+            words.append(struct.pack("<q", value))
+            yield "int", -(1 << 31) <= value < 1 << 31, value == 1, value % ALIGNMENT == 0
         elif kind is float:
             words.append(struct.pack("<fI", value, 0))
             yield "float"
@@ -60,8 +68,9 @@ def _described(values: tuple[Any, ...], words: list[bytes]) -> Iterator[object]:
             words.append(struct.pack("<Q", value))
             yield "bool"
         elif value is None or kind is constexpr:
-            words.append(bytes(WORD_BYTES))
-            yield constant_key(None if value is None else value.value)
+            constant = None if value is None else value.value
+            words.append(bytes(WORD_BYTES * _count(constant)))
+            yield constant_key(constant)
         elif isinstance(value, tuple):
             yield tuple(_described(value, words))
         else:
