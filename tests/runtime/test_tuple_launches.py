@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import glueball
 import glueball.language as gl
 from glueball.codegen import Binary
 from glueball.language.constexpr import constexpr
+from glueball.language.values import tuple_type
+from glueball.runtime.device import pack
 from glueball.runtime.jit import JITFunction
-from glueball.runtime.tuples import tuple_words
+from glueball.runtime.parameters import ParameterRule
+from glueball.runtime.specialization import specialize_argument
+from glueball.runtime.tuples import WORD_BYTES, passes_as_words, tuple_words, word_offsets
+from glueball.tile.types import pointer_type
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver, fake_gpu
 from tests.runtime.test_canonical import ExchangeArray
 
@@ -80,6 +89,33 @@ def test_constant_tuples_in_tuples(values: Any, driver: FakeDriver) -> None:
     assert kernel[(1,)](x, values) is compiled
     assert_passed_alike(driver)
     assert len(driver.launches) == 1
+
+
+NUMBERS = st.integers(-(1 << 63), 1 << 63) | st.floats(width=32) | st.floats() | st.booleans() | st.none()
+CONSTANTS = st.recursive(st.integers() | st.none(), lambda inner: st.lists(inner, max_size=3).map(tuple))
+ARRAYS = st.sampled_from([DeviceArray(4), DeviceArray(4, np.int8), DeviceArray(4, device=1)])
+TUPLES = st.recursive(
+    NUMBERS | ARRAYS | CONSTANTS.map(constexpr),
+    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.builds(Pair, inner, inner),
+).filter(lambda value: isinstance(value, tuple))
+RULES = [
+    ParameterRule("t"), ParameterRule("t", specialize_value=False), ParameterRule("t", specialize_alignment=False),
+    *(ParameterRule("t", type=kind) for kind in (gl.int32, gl.int64, gl.uint64, gl.float32, gl.float64, gl.int1)),
+]  # fmt: skip
+
+
+@given(TUPLES, st.sampled_from(RULES))
+def test_words_are_what_the_long_way_passes(values: Any, rule: ParameterRule) -> None:
+    found = tuple_words(values)
+    try:
+        argument = specialize_argument(rule, values)
+    except (TypeError, OverflowError):
+        return
+    if found is None or not isinstance(argument.type, tuple_type) or not passes_as_words(argument):
+        return
+    for offset, leaf in zip(word_offsets(argument), argument.leaves, strict=True):
+        size = WORD_BYTES if isinstance(leaf.type, pointer_type) else leaf.type.itemsize
+        assert found[0][offset : offset + size] == pack(leaf)[:size] or math.isnan(leaf.value)
 
 
 @glueball.jit

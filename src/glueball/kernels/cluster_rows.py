@@ -18,6 +18,7 @@ from glueball.language.nvidia.hopper import async_store, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
 from glueball.runtime.host_functions import cdiv
 
+LOG2_E: gl.constexpr = gl.constexpr(1.4426950408889634)
 LEAST: gl.constexpr = gl.constexpr(-3.4028234663852886e38)
 """The least float32: the least maximum of a warp's part, of which all may be minus infinity where others' are not."""
 
@@ -101,8 +102,9 @@ def softmax_split(
         all_maxima = maxima.index(side).load(received)
         row_maximum = gl.max(all_maxima, axis=1)
         shares = sums.index(side).load(received) * gl.exp(all_maxima - row_maximum[:, None])
-        row_scale = 1.0 / gl.sum(shares, axis=1)
-        scale = gl.exp(greatest[:, None] - to_warps(row_maximum, layout, spread)) * to_warps(row_scale, layout, spread)
+        row_total = gl.log2(gl.sum(shares, axis=1))
+        above = greatest[:, None] - to_warps(row_maximum, layout, spread)
+        scale = gl.exp2(above * LOG2_E - to_warps(row_total, layout, spread))
         y_row = y_ptr + (first + i).to(gl.int64) * y_stride
         gl.store(y_row + place, (power * scale).to(y_ptr.dtype.element_ty))
 
