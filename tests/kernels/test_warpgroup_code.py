@@ -104,6 +104,23 @@ def test_accumulators_stay_where_they_are_around_a_loop():
 
 
 @glueball.jit
+def halves_kernel(a, b, out, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    """Sums of 16 bits, each product waited for."""
+    x = operand(a, 64, 64, P, S, False)
+    y = operand(b, 64, 64, P, S, False)
+    total = gl.zeros([64, 64], gl.float16, L)
+    for _ in range(n):
+        total = warpgroup_mma_wait(0, deps=(warpgroup_mma(x, y, total, is_async=True),))
+    gl.store(out + places(64, 64, L), total)
+
+
+def test_accumulators_of_16_bits_stay_pairs():
+    kernel = glueball.compile_only(halves_kernel, *["*fp16:16"] * 3, "i32", SQUARE, WIDE, SWIZZLED, target="sm_90a")
+    (block,) = (text for text in re.split(r"\n\S+:\n", kernel.asm["llir"]) if "wgmma.wait_group" in text)
+    assert "insertelement" not in block
+
+
+@glueball.jit
 def serialized_kernel(a, b, out, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
     """Uses a sum that is under way."""
     x = operand(a, 64, 64, P, S, False)

@@ -185,12 +185,13 @@ def _emit_mma(instruction: Instruction, emitter: Emitter) -> None:
         first = registers[step.left] if left is None else left.at(step.left, text)
         text.append(_step_text(attributes, step, accumulators, first, right.at(step.right, text)))
     text.append("wgmma.commit_group.sync.aligned; }")
-    wait = emitter.following
-    if wait is not None and wait.record is WARPGROUP_WAIT and tuple(wait.operands) == tuple(instruction.results):
+    wait, results = emitter.following, instruction.results
+    if wait is not None and wait.record is WARPGROUP_WAIT and tuple(wait.operands) == tuple(results):
         # One block for both: LLVM takes its time over each that all accumulators go through.
         emitter.join_following(instruction)
         text.append(_wait_text(wait))
-    _called(assembly, " ".join(text), [instruction.results])
+        results = wait.results
+    _called(assembly, " ".join(text), [results])
 
 
 def _use(emitter: Emitter, assembly: _Assembly, use: Value | None) -> str:
