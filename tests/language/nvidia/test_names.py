@@ -10,7 +10,6 @@ import pytest
 
 import glueball
 import glueball.language as gl
-from glueball.errors import CompilationError
 from glueball.language.builder import is_builtin
 from glueball.language.nvidia import ampere, blackwell, hopper
 from glueball.nvidia.hopper import TensorDescriptor, TensorDescriptorIm2Col
@@ -149,7 +148,7 @@ def test_host_signatures() -> None:
     assert glueball.nvidia.blackwell.TensorDescriptor is TensorDescriptor
 
 
-REMOVED = {
+FORMER = {
     "async_copy.async_copy_global_to_shared": "async_load",
     "tma.async_copy_global_to_shared": "async_load",
     "tma.async_copy_global_to_shared_im2col": "async_load_im2col",
@@ -157,19 +156,8 @@ REMOVED = {
 }
 
 
-@pytest.mark.parametrize("path", REMOVED)
-def test_removed_names_say_what_took_their_place(path: str) -> None:
-    with pytest.raises(RuntimeError, match=f"was removed; call `{REMOVED[path]}` instead"):
-        at(f"hopper.{path}")(1, 2, three=3)
-
-
-@glueball.jit
-def calls_a_removed_name(x):
-    hopper.tma.async_copy_shared_to_global(x, [0, 0], x)
-
-
-def test_removed_names_in_kernels() -> None:
-    import numpy as np
-
-    with pytest.raises(CompilationError, match="was removed; call `async_store` instead"):
-        glueball.compile_only(calls_a_removed_name, np.zeros(4, np.float32), target="sm_90a")
+@pytest.mark.parametrize("path", FORMER)
+def test_former_names_are_still_there(path: str) -> None:
+    module, _ = path.split(".")
+    assert at(f"hopper.{path}") is at(f"hopper.{module}.{FORMER[path]}")
+    assert gl.thread_barrier is gl.barrier
