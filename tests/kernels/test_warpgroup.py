@@ -10,11 +10,14 @@ import glueball.language as gl
 from glueball.errors import CompilationError
 from glueball.language.nvidia.hopper import (
     fence_async_shared,
+    mbarrier,
+    tma,
     warpgroup_mma,
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
-from tests.kernels.harness import EXECUTORS
+from glueball.nvidia.hopper import TensorDescriptor
+from tests.kernels.harness import EXECUTORS, run
 from tests.kernels.matrices import BFLOAT16, E4M3, E5M2, ELEMENTS, places, product, whole
 from tests.kernels.test_reductions import run_on
 
@@ -333,3 +336,36 @@ def test_wrong_waits(deps, count, message):
         glueball.compile_only(wrong_wait, deps, count, target="sm_90a")
     assert message in str(caught.value)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@glueball.jit
+def square_below_the_diagonal(source, target, K: gl.constexpr, layout: gl.constexpr):
+    row, column = gl.program_id(0), gl.program_id(1)
+    if column > row:
+        return
+    left = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
+    right = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
+    word = mbarrier.allocate_mbarrier()
+    mbarrier.init(word, count=1)
+    total = gl.zeros([64, 64], gl.float32, layout)
+    for step in range(K // 64):
+        mbarrier.expect(word, 2 * source.nbytes_per_cta)
+        tma.async_load(source, [row * 64, step * 64], word, left)
+        tma.async_load(source, [column * 64, step * 64], word, right)
+        mbarrier.wait(word, step & 1)
+        total = warpgroup_mma(left, right.permute((1, 0)), total)
+    m = row * 64 + gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    n = column * 64 + gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    gl.store(target + m[:, None] * 128 + n[None, :], total)
+
+
+def test_products_of_blocks_beside_blocks_that_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(3).integers(-4, 5, (128, 192)).astype(np.float16)
+    y = np.zeros((128, 128), np.float32)
+    shared = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
+    layout = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
+    source = TensorDescriptor.from_tensor(x, [64, 64], shared)
+    run("sim", monkeypatch, square_below_the_diagonal[(2, 2)], source, y, 192, layout)
+    expected = x.astype(np.float32) @ x.T.astype(np.float32)
+    expected[:64, 64:] = 0
+    np.testing.assert_array_equal(y, expected)

@@ -70,6 +70,16 @@ def test_some_threads_know_before_the_others() -> None:
     assert (clocks.floors(0, rows, np.array([3, 4]))[:, agent] >> TIME_SHIFT).tolist() == [5]
 
 
+def test_finished_work_is_known_to_those_who_learned_before_and_to_the_others() -> None:
+    clocks = Clocks(1)
+    agent, source = clocks.add_agent(), clocks.add_observer()
+    threads = np.zeros((1, 64), bool)
+    threads[0, 3] = True
+    clocks.learn(0, source, lambda: threads)
+    clocks.finish(0, agent, np.zeros(1, np.int64), 7)
+    assert (clocks.floors(0, np.zeros(2, np.int64), np.array([3, 4]))[:, agent] >> TIME_SHIFT).tolist() == [8, 8]
+
+
 def loaded(waiting: int, reading: int, barrier: bool) -> AsynchronousKernel:
     """Threads below `waiting` wait for a box, thread `reading` reads it, with a barrier between or not."""
     kernel = AsynchronousKernel(2)

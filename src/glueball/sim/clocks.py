@@ -151,6 +151,8 @@ class Clocks:
         """What an agent has done until a time is over, and a partition knows."""
         self.time[rows, agent] = time
         self.known[partition, rows, agent] = time
+        if partition in self._some:
+            self.known[self._some[partition][1], rows, agent] = time
 
     def times(self, agent: int, rows: Array) -> Array:
         """An agent's time in some rows."""
