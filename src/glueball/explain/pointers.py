@@ -28,6 +28,7 @@ from glueball.explain.affine import (
 from glueball.tile.ir import Operation, Region, TileFunction, Value
 from glueball.tile.operations import TILE_OPERATIONS, TileArray
 from glueball.tile.operations.definition import Machine, numpy_type
+from glueball.tile.passes.contiguity import Runs, runs_of
 from glueball.tile.types import TileType, distributed_type, dtype, pointer_type, shared_memory_descriptor_type
 
 
@@ -123,9 +124,11 @@ class Walker:
         self.known: dict[Value, Known] = {}
         self.visits: list[Visit] = []
         self.loops = 0
+        self.runs: Mapping[Value, Runs] = {}
 
     def function(self, function: TileFunction, arguments: Mapping[str, Any]) -> Walk:
         """Walks through a function; `arguments` has the value of every integer and the address of every pointer."""
+        self.runs = runs_of(function)
         for parameter, facts in zip(function.arguments, function.facts, strict=True):
             self.bind_argument(parameter, arguments.get(parameter.name), facts.divisibility)
         self.region(function.body, np.ones(1, np.int64), ())

@@ -11,9 +11,10 @@ from typing import cast
 
 import numpy as np
 
-from glueball.explain.affine import Affine, Array, Number
+from glueball.explain.affine import UNBOUNDED, Affine, Array, Number
 from glueball.explain.pointers import Known, Loop, Walker, trips_of, truth
 from glueball.tile.ir import Operation, Region, Value
+from glueball.tile.passes.contiguity import step_of
 
 MOST_TURNS = 1 << 15
 """Turns of one loop, in the program that has most, up to which they are walked one by one."""
@@ -71,7 +72,7 @@ class TurnWalker(Walker):
         assert lower.base.values is not None and step.base.values is not None
         divisibility = min(lower.base.divisibility, step.base.divisibility)
         induction, *arguments = body.arguments
-        carried = [_without_facts(operand) for operand in operands[3:]]
+        carried = operands[3:]
         for turn in range(max(1, int(turns.max(initial=0)))):
             active = turn < turns
             values = np.asarray(lower.base.values + turn * step.base.values)
@@ -84,7 +85,7 @@ class TurnWalker(Walker):
 
     def _while(self, operation: Operation, operands: list[Known], chosen: Array, loops: tuple[Loop, ...]) -> None:
         condition, body = operation.regions
-        active, carried = np.asarray(chosen > 0), [_without_facts(operand) for operand in operands]
+        active, carried = np.asarray(chosen > 0), operands
         results: list[Known] = [None] * len(operation.results)
         for turn in range(MOST_TURNS):
             self._bind(condition.arguments, carried)
@@ -111,16 +112,24 @@ class TurnWalker(Walker):
         return [self.known.get(value) for value in last[0].operands] if last and last[0].opcode == "yield" else []
 
     def _bind(self, values: Sequence[Value], known: Sequence[Known]) -> None:
-        self.known.update(zip(values, known, strict=True))
+        for value, found in zip(values, known, strict=True):
+            self.known[value] = self._with_facts(value, found)
+
+    def _with_facts(self, value: Value, found: Known) -> Known:
+        """What is found of a value together with what the compiler knows of it in every turn, or on every path."""
+        if not isinstance(found, Affine):
+            return found
+        runs, divisibility = self.runs.get(value), 1
+        if runs is not None:
+            longest = max(runs.contiguity, default=UNBOUNDED)
+            divisibility = min(runs.divisibility, longest * step_of(value))
+        return Affine(Number(found.base.values, None, divisibility), found.strides, found.steps, found.argument)
 
 
 def _choice(taken: Array | None, then: Known, otherwise: Known) -> Known:
-    """A value for the programs that take a path, another one for the rest.
-
-    The compiler knows nothing of what such a value is a multiple of.
-    """
+    """A value for the programs that take a path, another one for the rest."""
     if taken is not None and bool(np.all(taken)):
-        return _without_facts(then)
+        return then
     if taken is None or not isinstance(then, Affine) or not isinstance(otherwise, Affine):
         return None
     one, other = then.base.values, otherwise.base.values
@@ -128,9 +137,3 @@ def _choice(taken: Array | None, then: Known, otherwise: Known) -> Known:
         return None
     values = np.asarray(np.where(taken, one, other))
     return Affine(Number(values), then.strides, then.steps, then.argument or otherwise.argument)
-
-
-def _without_facts(value: Known) -> Known:
-    if not isinstance(value, Affine):
-        return value
-    return Affine(Number(value.base.values), value.strides, value.steps, value.argument)

@@ -14,6 +14,7 @@ from glueball.thread.ir import SharedAllocation
 from glueball.thread.ir import Value as Register
 from glueball.tile.buffers import Group, Places
 from glueball.tile.ir import Operation, Region, Value
+from glueball.tile.passes.contiguity import Runs
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Context:
 
     `partition` is the number of the partition being lowered, `partitions` gives further ones theirs; `cluster_barriers`
     has the slot of each of those that wait for the same one in other CTAs. `words_elsewhere` are the allocations of
-    mbarriers at which threads of other CTAs arrive.
+    mbarriers at which threads of other CTAs arrive. `runs` is what is known of integers and pointers, carried ones too.
     """
 
     builder: Builder
@@ -45,6 +46,7 @@ class Context:
     partitions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     cluster_barriers: dict[int, int] = field(default_factory=dict)
     words_elsewhere: frozenset[str] = frozenset()
+    runs: Mapping[Value, Runs] = field(default_factory=dict)
 
     def terms(self, value: Value) -> Registers:
         """The registers of a tile value."""

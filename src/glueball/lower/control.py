@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from glueball.lower.carried import Edge
 from glueball.lower.context import Context, lowers
-from glueball.lower.terms import Term, materialize, register_count, register_types
+from glueball.lower.terms import Term, materialize
 from glueball.thread import arithmetic, control
 from glueball.thread.ir import Region, Value
 from glueball.tile.ir import Operation
 from glueball.tile.ir import Region as TileRegion
-from glueball.tile.ir import Value as TileValue
 from glueball.tile.operations import TILE_OPERATIONS
 from glueball.tile.types import distributed_type
 
@@ -20,29 +20,9 @@ ROUNDS_AT_ONCE = 8
 LONGEST_STEP = 1 << 16
 
 
-def flatten(context: Context, values: Iterable[TileValue]) -> list[Value]:
-    """The registers of tile values, one after another."""
-    return [materialize(context.builder, term) for value in values for term in context.terms(value)]
-
-
-def kinds_of(values: Sequence[TileValue]) -> list[str]:
-    """The types of those registers."""
-    return [kind for value in values for kind in register_types(value.type)]
-
-
-def bind_all(context: Context, values: Sequence[TileValue], registers: Sequence[Value]) -> None:
-    """Records which of the registers every tile value became."""
-    position = 0
-    for value in values:
-        count = register_count(value.type)
-        context.bind(value, tuple(Term(register) for register in registers[position : position + count]))
-        position += count
-
-
-def _fill(context: Context, region: Region, body: TileRegion, *, loop: bool) -> None:
-    with context.builder.inside(region, loop=loop):
-        yielded = context.lower_region(context, body)
-        context.builder.yield_values(flatten(context, yielded))
+def _fill(context: Context, region: Region, body: TileRegion, edge: Edge) -> None:
+    with context.builder.inside(region):
+        context.builder.yield_values(edge.registers(context.lower_region(context, body)))
 
 
 @contextmanager
@@ -62,13 +42,12 @@ def only_where(context: Context, condition: Term) -> Iterator[None]:
 def lower_if(context: Context, operation: Operation) -> None:
     """Two regions of which one runs."""
     condition = materialize(context.builder, context.term(operation.operands[0]))
-    regions = []
+    regions, edge = [], Edge(context, operation.results)
     for body in operation.regions:
         region = context.builder.new_region()
-        _fill(context, region, body, loop=False)
+        _fill(context, region, body, edge)
         regions.append(region)
-    results = context.builder.structured(control.IF, (condition,), regions, kinds_of(operation.results))
-    bind_all(context, operation.results, results)
+    edge.bind(operation.results, context.builder.structured(control.IF, (condition,), regions, edge.kinds))
 
 
 @lowers("for")
@@ -76,17 +55,17 @@ def lower_for(context: Context, operation: Operation) -> None:
     """A counted loop. Several rounds of a short body are laid out one after the other, the rest in a second loop."""
     builder, bounds = context.builder, operation.operands[:3]
     lower, upper, step = (materialize(builder, context.term(bound)) for bound in bounds)
-    carried = flatten(context, operation.operands[3:])
+    edge = Edge(context, operation.results)
+    carried = edge.registers(operation.operands[3:])
     rounds = _rounds_at_once(operation, step)
     if rounds > 1:
         assert step.constant is not None
         ahead = builder.constant(step.type, (rounds - 1) * step.constant)
         last = builder.binary(arithmetic.MIN_SIGNED, builder.sub(upper, ahead), upper)
         stride = builder.constant(step.type, rounds * step.constant)
-        carried = _loop(context, operation, (lower, last, stride), carried, rounds)
+        carried = _loop(context, operation, edge, (lower, last, stride), carried, rounds)
         lower = carried.pop(0)
-    results = _loop(context, operation, (lower, upper, step), carried, 1)
-    bind_all(context, operation.results, results)
+    edge.bind(operation.results, _loop(context, operation, edge, (lower, upper, step), carried, 1))
 
 
 def _rounds_at_once(operation: Operation, step: Value) -> int:
@@ -108,14 +87,18 @@ def _is_scalar(operation: Operation) -> bool:
 
 
 def _loop(
-    context: Context, operation: Operation, bounds: tuple[Value, Value, Value], carried: Sequence[Value], rounds: int
+    context: Context,
+    operation: Operation,
+    edge: Edge,
+    bounds: tuple[Value, Value, Value],
+    carried: Sequence[Value],
+    rounds: int,
 ) -> list[Value]:
     """One loop instruction; with several rounds at once, where it stopped comes before the carried results."""
     builder, (body,) = context.builder, operation.regions
     lower, upper, step = bounds
-    kinds = kinds_of(operation.results)
     counters = [lower.type] if rounds > 1 else []
-    region = builder.new_region([lower.type, *counters, *kinds])
+    region = builder.new_region([lower.type, *counters, *edge.kinds])
     region.arguments[0].divisibility = min(lower.divisibility, step.divisibility)
     induction, *values = body.arguments
     current = region.arguments[1 + len(counters) :]
@@ -123,8 +106,8 @@ def _loop(
         for index in range(rounds):
             assert rounds == 1 or step.constant is not None
             context.bind(induction, (Term(region.arguments[0], index * (step.constant or 0) // rounds),))
-            bind_all(context, values, current)
-            current = flatten(context, context.lower_region(context, body))
+            edge.bind(values, current)
+            current = edge.registers(context.lower_region(context, body))
         stopped = [builder.add(region.arguments[0], step)] if counters else []
         builder.yield_values([*stopped, *current])
     start = [lower] if counters else []
@@ -134,7 +117,7 @@ def _loop(
             control.FOR,
             [lower, upper, step, *start, *carried],
             (region,),
-            [*counters, *kinds],
+            [*counters, *edge.kinds],
             {"step_negative": negative},
         )
     )
@@ -143,16 +126,18 @@ def _loop(
 @lowers("while")
 def lower_while(context: Context, operation: Operation) -> None:
     """A loop on a condition."""
-    kinds = kinds_of(operation.results)
-    operands = flatten(context, operation.operands)
-    regions = []
-    for body in operation.regions:
-        region = context.builder.new_region(kinds)
-        bind_all(context, body.arguments, region.arguments)
-        _fill(context, region, body, loop=True)
-        regions.append(region)
-    results = context.builder.structured(control.WHILE, operands, regions, kinds)
-    bind_all(context, operation.results, results)
+    builder, (condition, body) = context.builder, operation.regions
+    around, passed = Edge(context, condition.arguments), Edge(context, body.arguments)
+    regions = [builder.new_region(around.kinds), builder.new_region(passed.kinds)]
+    operands = around.registers(operation.operands)
+    around.bind(condition.arguments, regions[0].arguments)
+    with builder.inside(regions[0], loop=True):
+        decision, *values = context.lower_region(context, condition)
+        builder.yield_values([materialize(builder, context.term(decision)), *passed.registers(values)])
+    passed.bind(body.arguments, regions[1].arguments)
+    with builder.inside(regions[1], loop=True):
+        builder.yield_values(around.registers(context.lower_region(context, body)))
+    passed.bind(operation.results, builder.structured(control.WHILE, operands, regions, passed.kinds))
 
 
 @lowers("return")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from glueball.lower.context import Context, lowers
-from glueball.lower.shape import register_images
+from glueball.lower.runs import run_step, runs_along
 from glueball.lower.terms import Registers, Term, element_type, materialize, normalized
 from glueball.thread import promises
 from glueball.thread.builder import Builder, power_of_two_in
 from glueball.thread.ir import Value
 from glueball.tile.ir import Operation
 from glueball.tile.ir import Value as TileValue
-from glueball.tile.types import distributed_type, element_of, pointer_type
+from glueball.tile.types import distributed_type
 
 
 @lowers("assume")
@@ -68,7 +68,7 @@ def hint(context: Context, operation: Operation) -> None:
     kind, attributes = operation.result.type, operation.attributes
     divisibility = attributes.get("divisibility")
     if isinstance(kind, distributed_type):
-        for name, step in (("constancy", 0), ("contiguity", _step(kind))):
+        for name, step in (("constancy", 0), ("contiguity", run_step(kind))):
             for axis, length in enumerate(attributes.get(name) or ()):
                 divisor = divisibility[axis] if divisibility is not None and step else 1
                 terms = _runs(context.builder, kind, terms, axis, length, step, divisor)
@@ -78,42 +78,20 @@ def hint(context: Context, operation: Operation) -> None:
     context.bind(operation.result, terms)
 
 
-def _step(kind: distributed_type) -> int:
-    """How far consecutive values of a run are apart: one, for addresses one element."""
-    element = element_of(kind)
-    return element.element_ty.itemsize if isinstance(element, pointer_type) else 1
-
-
 def _runs(
     builder: Builder, kind: distributed_type, terms: Registers, axis: int, length: int, step: int, divisor: int
 ) -> Registers:
-    """Every register expressed by the first of its run, where the same thread holds that one.
-
-    The registers' part of a coordinate tells the place in a run only if the thread's part does not reach into it.
-    """
-    promised, length = length, power_of_two_in(length)
-    below = 1
-    for extent in kind.shape[axis + 1 :]:
-        below *= extent
-    linear = kind.linear
-    reach = [(image // below) % kind.shape[axis] for name in ("lane", "warp") for image in linear.flat_bases(name)]
-    while length > 1 and any(image & (length - 1) for image in reach):
-        length //= 2
-    if length <= 1:
+    """Every register expressed by one of its run, where the same thread holds that one."""
+    along = runs_along(kind, axis, power_of_two_in(length))
+    if all(place == 0 for _, place in along.places):
         return terms
-    if length < promised:
+    if along.alignment < length:
         # A part of a run starts some parts after the run.
-        divisor = min(power_of_two_in(divisor), length * max(step, 1))
-    images = register_images(linear)
-    holders: dict[int, int] = {}
-    for register, image in enumerate(images):
-        holders.setdefault(image, register)
+        divisor = min(power_of_two_in(divisor), along.alignment * max(step, 1))
     firsts: dict[int, Value] = {}
     result = []
-    for image in images:
-        place = (image // below) & (length - 1)
-        first = image - place * below
+    for first, place in along.places:
         if first not in firsts:
-            firsts[first] = known_multiple(builder, materialize(builder, terms[holders[first]]), divisor)
+            firsts[first] = known_multiple(builder, materialize(builder, terms[first]), divisor)
         result.append(normalized(builder, firsts[first], place * step))
     return tuple(result)

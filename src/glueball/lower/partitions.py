@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from glueball.lower.carried import Edge
 from glueball.lower.context import Context, lowers
-from glueball.lower.control import bind_all, flatten, kinds_of
 from glueball.lower.terms import Lowered, Term
 from glueball.thread import control, synchronization
 from glueball.thread.control import CAPTURES
@@ -24,9 +24,9 @@ def warp_specialize(context: Context, operation: Operation) -> None:
     """Larger workers come first, so that they begin with a whole group of warps."""
     builder, own = context.builder, context.num_warps
     workers = operation.attributes["worker_warps"]
-    default = builder.new_region()
+    default, edge = builder.new_region(), Edge(context, operation.results)
     with builder.inside(default):
-        builder.yield_values(flatten(context, context.lower_region(context, operation.regions[0])))
+        builder.yield_values(edge.registers(context.lower_region(context, operation.regions[0])))
     captures: list[Value] = []
     regions = [default]
     identifier = FIRST_WORKER_BARRIER
@@ -40,8 +40,7 @@ def warp_specialize(context: Context, operation: Operation) -> None:
         "first_warp": (0, *_first_warps(own, workers)),
         "registers": (None, *(operation.attributes["worker_registers"] or (None,) * len(workers))),
     }
-    results = builder.structured(control.PARTITIONS, captures, regions, kinds_of(operation.results), attributes)
-    bind_all(context, operation.results, results)
+    edge.bind(operation.results, builder.structured(control.PARTITIONS, captures, regions, edge.kinds, attributes))
 
 
 def _first_warps(own: int, workers: tuple[int, ...]) -> tuple[int, ...]:
