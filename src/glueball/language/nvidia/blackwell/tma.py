@@ -19,7 +19,7 @@ from glueball.language.nvidia.hopper.tma import (
     tensor_descriptor,
     tensor_descriptor_type,
 )
-from glueball.language.nvidia.names import missing
+from glueball.language.nvidia.names import later, missing
 
 __all__ = [
     "async_atomic_add", "async_atomic_and", "async_atomic_max", "async_atomic_min", "async_atomic_or",
@@ -28,4 +28,4 @@ __all__ = [
     "tensor_descriptor_type",
 ]  # fmt: skip
 
-__getattr__ = missing(__name__, __all__)
+__getattr__ = later(__name__, ("async_gather", "async_scatter"), missing(__name__, __all__))
