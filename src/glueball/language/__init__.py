@@ -124,8 +124,6 @@ from glueball.tile.types import (
 
 install()
 
-thread_barrier = barrier  # the name that it had before
-
 __all__ = [
     # types
     "CachePolicy", "PropagateNan", "base_type", "base_value", "block_type", "constexpr", "distributed_type", "dtype",

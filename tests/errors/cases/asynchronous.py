@@ -193,3 +193,13 @@ def waits_for_the_cluster(x):
 
 def cluster_of_one():
     _compiled(waits_for_the_cluster, np.zeros(1, np.float16))
+
+
+@glueball.jit
+def calls_a_removed_name(source):
+    view = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
+    tma.async_copy_shared_to_global(source, [0, 0], view)
+
+
+def name_that_was_removed():
+    _compiled(calls_a_removed_name, _described())

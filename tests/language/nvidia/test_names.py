@@ -150,7 +150,7 @@ def test_host_signatures() -> None:
     assert glueball.nvidia.blackwell.TensorDescriptor is TensorDescriptor
 
 
-FORMER = {
+REMOVED = {
     "async_copy.async_copy_global_to_shared": "async_load",
     "tma.async_copy_global_to_shared": "async_load",
     "tma.async_copy_global_to_shared_im2col": "async_load_im2col",
@@ -201,8 +201,19 @@ def test_a_program_for_two_generations_runs_on_the_one_that_is_there(monkeypatch
     assert caught.value.location is not None and caught.value.location.file == __file__
 
 
-@pytest.mark.parametrize("path", FORMER)
-def test_former_names_are_still_there(path: str) -> None:
-    module, _ = path.split(".")
-    assert at(f"hopper.{path}") is at(f"hopper.{module}.{FORMER[path]}")
-    assert gl.thread_barrier is gl.barrier
+@pytest.mark.parametrize("path", REMOVED)
+def test_removed_names_say_what_took_their_place(path: str) -> None:
+    with pytest.raises(RuntimeError, match=f"was removed; call `{REMOVED[path]}` instead"):
+        at(f"hopper.{path}")(1, 2, three=3)
+
+
+@glueball.jit
+def calls_a_removed_name(x):
+    hopper.tma.async_copy_shared_to_global(x, [0, 0], x)
+
+
+def test_removed_names_in_kernels() -> None:
+    import numpy as np
+
+    with pytest.raises(CompilationError, match="was removed; call `async_store` instead"):
+        glueball.compile_only(calls_a_removed_name, np.zeros(4, np.float32), target="sm_90a")

@@ -19,25 +19,47 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
     return get
 
 
-class Later(type):
-    """The class of names that can be imported and stand in annotations, but whose use says that they are not there."""
+def removed(module: str, name: str, successor: str) -> Callable[..., NoReturn]:
+    """A function that only says which one took its place."""
 
-    def __call__(cls, *_: object, **__: object) -> NoReturn:
+    def function(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError(f"`{module}.{name}` was removed; call `{successor}` instead")
+
+    function.__name__ = name
+    function.__doc__ = f"Removed; `{successor}` took its place. Always raises `RuntimeError`."
+    return function
+
+
+class Later:
+    """A name that can be imported and stand in annotations, but whose use says that it is not there."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
         """Always raises."""
-        raise cls._error()
+        raise self._error()
 
-    def __getattr__(cls, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise cls._error()
+        raise self._error()
 
-    def _error(cls) -> UnavailableNameError:
-        return UnavailableNameError(f"`{cls.__module__}.{cls.__name__}` is not there yet in this version of glueball")
+    def __or__(self, other: object) -> object:
+        """In an annotation with alternatives only the others can be meant."""
+        return other
+
+    __ror__ = __or__
+
+    def _error(self) -> UnavailableNameError:
+        return UnavailableNameError(f"`{self._path}` is not there yet in this version of glueball")
 
 
 def later(module: str, names: Iterable[str], otherwise: Callable[[str], Any]) -> Callable[[str], Any]:
     """A module's `__getattr__` that gives such names, so that a program for several targets can import all it names."""
-    made: dict[str, Later] = {name: Later(name, (), {"__module__": module}) for name in names}
+    made = {name: Later(f"{module}.{name}") for name in names}
 
     def get(name: str) -> Any:
         return made[name] if name in made else otherwise(name)

@@ -11,10 +11,12 @@ from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.language.features import require
 from glueball.language.memory import CachePolicy as PlainPolicy
 from glueball.language.memory import mask_argument, one_policy, pointer_argument
-from glueball.language.nvidia.names import missing
+from glueball.language.nvidia.names import missing, removed
 from glueball.language.nvidia.words import word_argument
 from glueball.language.shared_memory import shared_memory_descriptor
 from glueball.language.tensor import tensor
+
+async_copy_global_to_shared = removed(__name__, "async_copy_global_to_shared", "async_load")
 
 
 @builtin
@@ -116,8 +118,6 @@ def mbarrier_arrive(mbarrier: Any, increment_count: Any = True, *, _builder: Ker
     }
     _builder.create("mbarrier_copy_arrive", [word.handle], [], attributes)
 
-
-async_copy_global_to_shared = async_load  # the name that it had before
 
 __all__ = ["async_copy_global_to_shared", "async_load", "commit_group", "mbarrier_arrive", "wait_group"]
 
