@@ -62,21 +62,20 @@ def to_all(value, CTAS: gl.constexpr, sent: gl.constexpr):
 
 
 @glueball.jit
-def to_warps(value, layout: gl.constexpr, spread: gl.constexpr):
-    """Each CTA's number for all its warps, as a column of the tile in a layout."""
-    CTAS: gl.constexpr = value.shape[0]
-    WARPS: gl.constexpr = gl.num_warps()
-    column = gl.convert_layout(value, gl.SliceLayout(1, spread))
-    both = gl.zeros([CTAS, WARPS], gl.float32, spread) + column[:, None]
-    return gl.convert_layout(both.reshape([CTAS * WARPS]), gl.SliceLayout(1, layout))[:, None]
+def to_column(value, layout: gl.constexpr):
+    """Each warp's number, as a column of the tile in a layout."""
+    return gl.convert_layout(value.reshape([value.numel]), gl.SliceLayout(1, layout))[:, None]
 
 
 @glueball.jit
 def softmax_split(
     x_desc, y_ptr, rows, y_stride, CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
-    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, spread: gl.constexpr, shared: gl.constexpr,
+    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
 ):  # fmt: skip
-    """Softmax of rows that CTAS CTAs share, RUN rows a cluster; maxima and sums of the warps meet once a row."""
+    """Softmax of rows that CTAS CTAs share, RUN rows a cluster; maxima and sums of the warps meet once a row.
+
+    A warp sums up by its own maximum: one that is far below the greatest of the row finds infinity, and stores zeros.
+    """
     PARTS: gl.constexpr = CTAS * gl.num_warps()
     COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
     ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN)
@@ -99,21 +98,20 @@ def softmax_split(
         power = gl.exp(x - greatest[:, None])
         async_store(sums.index(side), to_all(gl.sum(power, axis=1), CTAS, sent), met.index(side))
         mbarrier.wait(met.index(side), (i // 2) & 1)
-        all_maxima = maxima.index(side).load(received)
-        row_maximum = gl.max(all_maxima, axis=1)
-        shares = sums.index(side).load(received) * gl.exp(all_maxima - row_maximum[:, None])
-        row_total = gl.log2(gl.sum(shares, axis=1))
-        above = greatest[:, None] - to_warps(row_maximum, layout, spread)
-        scale = gl.exp2(above * LOG2_E - to_warps(row_total, layout, spread))
+        all_maxima = maxima.index(side).load(gl.SliceLayout(1, received))[:, None, :]
+        all_sums = sums.index(side).load(gl.SliceLayout(1, received))[:, None, :]
+        own = gl.convert_layout(greatest.reshape([CTAS, gl.num_warps()]), gl.SliceLayout(2, received))[:, :, None]
+        row_sum = gl.sum(all_sums * gl.exp(all_maxima - own), axis=2)
+        scale = gl.exp2(-gl.log2(row_sum))
         y_row = y_ptr + (first + i).to(gl.int64) * y_stride
-        gl.store(y_row + place, (power * scale).to(y_ptr.dtype.element_ty))
+        gl.store(y_row + place, (power * to_column(scale, layout)).to(y_ptr.dtype.element_ty))
 
 
 @glueball.jit
 def rms_norm_split(
     x_desc, weight_ptr, y_ptr, scale_ptr, rows, y_stride, epsilon,
     CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
-    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, spread: gl.constexpr, shared: gl.constexpr,
+    layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
 ):  # fmt: skip
     """RMS norm of rows that CTAS CTAs share, RUN rows a cluster; sums of squares of the warps meet once a row.
 
@@ -141,11 +139,12 @@ def rms_norm_split(
         mbarrier.expect(met.index(side), sums.nbytes_per_cta // 2)
         async_store(sums.index(side), to_all(squares, CTAS, sent), met.index(side))
         mbarrier.wait(met.index(side), (i // 2) & 1)
-        total = gl.sum(sums.index(side).load(received), axis=1)
+        all_sums = sums.index(side).load(gl.SliceLayout(1, received))[:, None, :]
+        total = gl.sum(gl.zeros([CTAS, gl.num_warps(), PARTS], gl.float32, received) + all_sums, axis=2)
         row_scale = gl.rsqrt(total / (PARTS * COLUMNS) + epsilon)
         row = first + i
         gl.store(scale_ptr + row + gl.zeros_like(total).to(gl.int32), row_scale)
-        y = x * to_warps(row_scale, layout, spread)
+        y = x * to_column(row_scale, layout)
         if weight_ptr is not None:
             y = y * kept.load(layout).to(gl.float32)
         gl.store(y_ptr + row.to(gl.int64) * y_stride + place, y.to(y_ptr.dtype.element_ty))
@@ -212,19 +211,20 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
     desc = TensorDescriptor(matrix, shape, strides, [1, lines, LONGEST_SIDE], cut)
     vector = max(1, min(VECTOR_BYTES // size, columns // parts // lanes))
     down = [[step, 0] for step in ctas]
-    idle = [[0, 0]] * len(_steps(lanes))
+    nobody = [[0, 0]] * len(_steps(lanes))
     senders = [[0, step] for step in warps], [[0, plan.warps * step] for step in ctas]
-    numbers = [[0, step] for step in both]
+    numbers = [[0, 0, step] for step in both]
+    readers = [[0, step, 0] for step in warps], [[step, 0, 0] for step in ctas]
+    shared_by_lanes = (numbers + [[0, 0, 0]] * len(nobody))[: len(nobody)]
     keywords = {
         "CTAS": plan.ctas,
         "STAGES": plan.stages,
         "RUN": plan.run,
         "layout": gl.BlockedLayout([1, vector], [1, lanes], [plan.warps, 1], [1, 0], cga_layout=down),
-        "sent": gl.DistributedLinearLayout([], (down + idle)[: len(idle)], *senders, [plan.ctas, parts]),
+        "sent": gl.DistributedLinearLayout([], (down + nobody)[: len(nobody)], *senders, [plan.ctas, parts]),
         "received": gl.DistributedLinearLayout(
-            numbers[len(idle) :], (numbers + idle)[: len(idle)], [[0, 0]] * len(warps), down, [plan.ctas, parts]
+            numbers[len(nobody) :], shared_by_lanes, *readers, [plan.ctas, plan.warps, parts]
         ),
-        "spread": gl.DistributedLinearLayout([], idle, senders[0], down, [plan.ctas, plan.warps]),
         "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=down),
         "num_warps": plan.warps,
         "num_ctas": plan.ctas,
