@@ -159,7 +159,7 @@ CASES: dict[str, list[Case]] = {
     "print": [(("i32", "i32", "i32", "i32", "f64"), PRINTED)],
     "fail": [((), {"message": "it \"failed\""})],
     **{name: [((), ASSEMBLY)] for name in ("assembly", "pure_assembly")},
-    "shuffle": [(("i32", "i32"), {})],
+    "shuffle": [(("i32", "i32"), {}), (("i32", "i32"), {"mask": 5})],
     "shift": [
         (("i32",), {"mask": mask, "distance": distance, "reverse": reverse})
         for mask, distance in [(31, 1), (31, 16), (12, 4), (24, 8)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -237,6 +239,8 @@ def test_a_row_takes_its_shuffles_one_round_trip_and_no_more():
     assert names.count("shuffle") == 5 + 1
     assert names.count("shared_store") == 1 and names.count("shared_load") == 1 and names.count("barrier") == 1
     assert kernel.metadata.shared == 32
+    masks = re.findall(r"shfl\.sync\.(\w+)\.b32 \t%r\d+, %r\d+, (\d+), 31, -1;", kernel.asm["ptx"])
+    assert masks == [("bfly", str(1 << bit)) for bit in (*range(5), 0)], "no register holds the partner's index"
 
 
 @glueball.jit

@@ -35,10 +35,10 @@ class ThreadFunction:
         return self.base ^ f2.apply(self.lane, lane) ^ f2.apply(self.warp, warp) ^ f2.apply(self.block, block)
 
     @property
-    def is_own_lane(self) -> bool:
-        """Whether the value is always the thread's own lane."""
+    def lane_flips(self) -> int | None:
+        """The bits in which the value differs from the thread's own lane; None where threads differ in that."""
         own = tuple(1 << bit for bit in range(len(self.lane)))
-        return self.base == 0 and self.lane == own and not any(self.warp) and not any(self.block)
+        return None if self.lane != own or any(self.warp) or any(self.block) else self.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ShuffleRound:
     @property
     def is_move(self) -> bool:
         """Whether every lane receives from itself, so that nothing is shuffled."""
-        return self.source_lane.is_own_lane
+        return self.source_lane.lane_flips == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class _Solver:
         rounds = []
         for lane, pairs in groups.items():
             source_lane = ThreadFunction(lane, *columns)
-            size = len(pairs) if source_lane.is_own_lane else pack
+            size = len(pairs) if source_lane.lane_flips == 0 else pack
             for start in range(0, len(pairs), size):
                 sources, destinations = zip(*pairs[start : start + size], strict=True)
                 rounds.append(ShuffleRound(source_lane, sources, destinations))

@@ -162,7 +162,8 @@ def _rounds(builder: Builder, moves: WarpMoves, values: dict[int, Value]) -> dic
     for step in moves.rounds:
         moved = [values[source] for source in step.sources]
         if not step.is_move:
-            moved = shuffled(builder, moved, _thread_function(builder, step.source_lane))
+            source = step.source_lane
+            moved = shuffled(builder, moved, _thread_function(builder, source), source.lane_flips or 0)
         received.update(zip(step.destinations, moved, strict=True))
     return received
 
@@ -190,12 +191,16 @@ def _thread_function(builder: Builder, function: ThreadFunction) -> Value:
     return builder.logical_xor(base, builder.constant("i32", function.base))
 
 
-def shuffled(builder: Builder, values: Sequence[Value], lane: Value) -> list[Value]:
-    """Registers of one type fetched from another lane; those narrower than 32 bits must fit one word together."""
+def shuffled(builder: Builder, values: Sequence[Value], lane: Value, mask: int = 0) -> list[Value]:
+    """Registers of one type fetched from another lane; those narrower than 32 bits must fit one word together.
+
+    `mask` holds the bits in which every lane's index differs from its partner's, 0 where that is not known.
+    """
     kind = values[0].type
     bits = max(8, BITS[kind])
     words = as_words(builder, values, bits)
-    fetched = [builder.emit(synchronization.SHUFFLE, (word, lane))[0] for word in words]
+    attributes = {"mask": mask} if mask else {}
+    fetched = [builder.emit(synchronization.SHUFFLE, (word, lane), attributes)[0] for word in words]
     return from_words(builder, fetched, kind, bits, len(values))
 
 

@@ -20,7 +20,7 @@ def reduce_warp(context: Context, operation: Operation) -> None:
     totals = [_tree([held[register] for register in group], combine) for group in plan.groups]
     for mask in plan.lanes:
         partner = builder.logical_xor(lane_id(builder), builder.constant("i32", mask))
-        received = exchanged(builder, totals, partner)
+        received = exchanged(builder, totals, partner, mask)
         totals = [combine(own, other) for own, other in zip(totals, received, strict=True)]
     if plan.broadcast and plan.lanes:
         keep = ~sum(plan.lanes)

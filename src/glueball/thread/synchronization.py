@@ -59,10 +59,12 @@ def _order_amd(_: Instruction, emitter: Emitter) -> None:
 
 
 def _shuffle_nvidia(instruction: Instruction, emitter: Emitter) -> None:
+    """Lanes that differ from their partners in the same bits need no register for the partner's index."""
     value, lane = (emitter.name(operand) for operand in instruction.operands)
-    emitter.declare("declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)")
+    kind, source = ("bfly", mask) if (mask := instruction.attributes.get("mask")) else ("idx", lane)
+    emitter.declare(f"declare i32 @llvm.nvvm.shfl.sync.{kind}.i32(i32, i32, i32, i32)")
     result = emitter.name(instruction.results[0])
-    emitter.line(f"{result} = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {value}, i32 {lane}, i32 31)")
+    emitter.line(f"{result} = call i32 @llvm.nvvm.shfl.sync.{kind}.i32(i32 -1, i32 {value}, i32 {source}, i32 31)")
 
 
 def _shuffle_amd(instruction: Instruction, emitter: Emitter) -> None:
@@ -138,6 +140,7 @@ SHUFFLE = Record(
     scope=Scope.WARP,
     convergent=True,
 )
+"""A word from another lane of the warp. `mask`, where there is one, says in which bits every lane's partner differs."""
 SHIFT = Record(
     name="shift",
     result_types=lambda _, __: ("i32", "i1"),
