@@ -12,7 +12,7 @@ import glueball
 import glueball.language as gl
 from glueball.explain import CostModel, Report, SharedTraffic, Traffic, explain, render
 from glueball.explain.occupancy import occupancy
-from glueball.explain.report import AccessCost, BarrierCost, BulkCost, ViewCost, WaitCost
+from glueball.explain.report import AccessCost, BarrierCost, BulkCost, UncountedCost, ViewCost, WaitCost
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan, AddRung, rung_named
 from glueball.kernels.addition import add_bulk
 from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan
@@ -130,6 +130,41 @@ def test_rows_that_clusters_share_are_predicted(ctas: int, monkeypatch: pytest.M
     assert report.bulk_loads is not None and report.bulk_loads.useful_bytes == x.nbytes
 
 
+def executions(report: Report, kind: type[WaitCost] | type[UncountedCost], what: str) -> int:
+    """How often one program comes to what rows of a kind tell of."""
+    return sum(row.executions or 0 for row in report.rows if isinstance(row, kind) and what in row.what)
+
+
+def test_what_ctas_of_a_cluster_do_together_has_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = aligned((4, 4096), BFLOAT16), aligned((4, 4096), BFLOAT16)
+    launch = launch_softmax_split(x, y, ClusterRowPlan(2, 4, 2, 2))
+    report = check(launch, monkeypatch)
+    counted, warps = launch.run().report, 2 * 2 * report.num_warps
+    sent = executions(report, UncountedCost, "shared memory of several CTAs")
+    assert sent == 2 * 2 and sent * warps == counted.issued("store_async")
+    assert executions(report, WaitCost, "barrier of the cluster") * warps == counted.issued("cluster_barrier") > 0
+    text = render(report)
+    assert "- store to the shared memory of several CTAs, 2 times a program" in text
+    assert "accesses that are in none of these totals" in text
+
+
+@glueball.jit
+def counted_up(counter, layout: gl.constexpr):
+    place = gl.arange(0, 128, layout=layout)
+    gl.atomic_add(counter + place, 1)
+    gl.atomic_cas(counter, 0, 1)
+
+
+def test_atomics_have_rows_and_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = np.zeros(128, np.int32)
+    report = check(Launch(counted_up, (3,), (counter, gl.BlockedLayout([1], [32], [4], [0])), {}, 0), monkeypatch)
+    lines = [row.location.line for row in report.rows if isinstance(row, UncountedCost)]
+    assert len(lines) == 2 and report.stores == Traffic()
+    assert executions(report, UncountedCost, "atomic change of global memory") == 1
+    assert executions(report, UncountedCost, "atomic compare and exchange") == 1
+    assert f"line {lines[0]}, {lines[1]}: accesses that are in none of these totals" in render(report)
+
+
 def test_waits_fences_and_barriers_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, out = (aligned((70, 256), np.float32) for _ in range(3))
     launch = few(rung_named("ring").launch(x, y, out, AddPlan(8, 64, 4, 3, 1)), 1)
@@ -137,8 +172,7 @@ def test_waits_fences_and_barriers_of_a_program(monkeypatch: pytest.MonkeyPatch)
     counted = launch.run().report
     waits = {"mbarrier_wait": "an mbarrier", "bulk_wait_group": "bulk stores", "fence_proxy_async": "proxy fence"}
     for name, what in waits.items():
-        found = sum(row.executions or 0 for row in report.rows if isinstance(row, WaitCost) and what in row.what)
-        assert found * report.num_warps == counted.issued(name) > 0
+        assert executions(report, WaitCost, what) * report.num_warps == counted.issued(name) > 0
     barriers = sum(row.executions or 0 for row in report.rows if isinstance(row, BarrierCost))
     assert barriers * report.num_warps == counted.barriers
 

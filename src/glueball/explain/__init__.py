@@ -21,6 +21,7 @@ from glueball.explain.report import (
     Ring,
     SharedTraffic,
     Traffic,
+    UncountedCost,
     ViewCost,
     WaitCost,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Ring",
     "SharedTraffic",
     "Traffic",
+    "UncountedCost",
     "ViewCost",
     "WaitCost",
     "explain",

@@ -21,7 +21,7 @@ BULK_COPIES = ("bulk_load", "bulk_store")
 BY_INDEX = ("view_gather", "view_scatter", "view_atomic")
 VIEW_ACCESSES = ("view_load", "view_store", *BY_INDEX)
 READS = ("view_load", "view_gather", "view_atomic")
-WAITS = ("mbarrier_wait", "async_copy_wait", "bulk_wait", "proxy_fence")
+WAITS = ("mbarrier_wait", "async_copy_wait", "bulk_wait", "proxy_fence", "cluster_barrier", "grid_wait")
 
 UNKNOWN_PLACE_NOTE = "where the blocks lie, or how often they are copied, is not known, so sectors are not counted"
 BY_INDEX_NOTE = "bank conflicts depend on the indices, so wavefronts are not counted"
@@ -151,6 +151,10 @@ def wait_measure(visits: Sequence[Visit]) -> Measure[Traffic]:
     operation = visits[0].operation
     attributes = operation.attributes
     match operation.opcode:
+        case "cluster_barrier":
+            what = "barrier of the cluster"
+        case "grid_wait":
+            what = "wait for the kernels before"
         case "mbarrier_wait":
             what = "wait for an mbarrier"
         case "async_copy_wait":

@@ -23,7 +23,7 @@ from glueball.explain.liveness import tile_registers
 from glueball.explain.measure import Measure, executions_of
 from glueball.explain.occupancy import occupancy, registers_of_partitions
 from glueball.explain.pointers import Grid, Programs, Visit, Walk, Walker
-from glueball.explain.report import BarrierCost, ConversionCost, Report
+from glueball.explain.report import BarrierCost, ConversionCost, Report, UncountedCost
 from glueball.explain.turns import TurnWalker
 from glueball.layouts import ConversionPlan, SharedRoundTrip
 from glueball.targets import Target
@@ -34,8 +34,17 @@ from glueball.tile.partitions import launched_warps, walk_with_warps
 from glueball.tile.types import TileType, distributed_type
 
 CONVERSIONS = ("shared_store", "shared_load", "shuffle", "permute_registers")
+UNCOUNTED = {
+    "atomic_change": "atomic change of global memory",
+    "atomic_compare_exchange": "atomic compare and exchange in global memory",
+    "atomic_load": "atomic load of global memory",
+    "atomic_store": "atomic store to global memory",
+    "atomic_poll": "poll of global memory",
+    "async_store": "store to the shared memory of several CTAs",
+}
+"""Accesses that have a row, but no traffic: how many sectors or wavefronts they take is not known."""
 ROWS = frozenset(
-    {"load", "store", "async_copy", "barrier", *CONVERSIONS, *BULK_COPIES, *VIEW_ACCESSES, *WAITS, *FLIGHT}
+    {"load", "store", "async_copy", "barrier"}.union(CONVERSIONS, BULK_COPIES, VIEW_ACCESSES, WAITS, FLIGHT, UNCOUNTED)
 )
 TURNING = frozenset({"async_copy", "mbarrier_wait", *BULK_COPIES})
 """Operations of which a kernel's loops are walked turn by turn: what they are about goes round with the turns."""
@@ -131,6 +140,8 @@ def _measures(visits: Sequence[Visit], loaded: Mapping[str, TileType], scene: Sc
         yield bulk_measure(visits, scene)
     elif opcode in WAITS:
         yield wait_measure(visits)
+    elif opcode in UNCOUNTED:
+        yield Measure(UncountedCost(operation.location, UNCOUNTED[opcode], executions_of(visits)))
     elif opcode == "barrier":
         yield Measure(BarrierCost(operation.location, executions_of(visits)))
     elif opcode in CONVERSIONS and opcode != "shared_load" and not operation.attributes.get("round", 0):

@@ -164,6 +164,16 @@ class WaitCost:
 
 
 @dataclass(frozen=True, slots=True)
+class UncountedCost:
+    """An access of which is only known `what` it is and how often one program comes to it: no total has its traffic."""
+
+    kind = "uncounted"
+    location: SourceLocation
+    what: str
+    executions: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ring:
     """An allocation that asynchronous loads fill: how many buffers of how many bytes it has."""
 
@@ -212,7 +222,7 @@ class BarrierCost:
     executions: int | None
 
 
-Row: TypeAlias = AccessCost | BulkCost | ViewCost | ConversionCost | BarrierCost | WaitCost
+Row: TypeAlias = AccessCost | BulkCost | ViewCost | ConversionCost | BarrierCost | WaitCost | UncountedCost
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from glueball.explain.report import (
     Row,
     SharedTraffic,
     Traffic,
+    UncountedCost,
     ViewCost,
     WaitCost,
 )
@@ -183,7 +184,7 @@ def _details(row: Row) -> Iterator[str]:
                 yield f"{_count(row.shuffles)} shuffles a program"
         case BarrierCost():
             yield "barrier"
-        case WaitCost():
+        case WaitCost() | UncountedCost():
             times = "once" if row.executions == 1 else f"{_count(row.executions)} times"
             yield f"{row.what}, {times} a program"
 
@@ -247,6 +248,8 @@ def _summary(report: Report) -> Iterator[str]:
         f"shared memory {number(report.shared_bytes)} bytes, barriers {report.barriers}, "
         f"tiles fill {report.registers} registers of a thread"
     )
+    if uncounted := dict.fromkeys(str(row.location.line) for row in report.rows if isinstance(row, UncountedCost)):
+        yield f"line {', '.join(uncounted)}: accesses that are in none of these totals"
     yield from _pipeline(report)
     seen: dict[str, list[str]] = {}
     for row in report.rows:
