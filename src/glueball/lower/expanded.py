@@ -162,8 +162,8 @@ def _rounds(builder: Builder, moves: WarpMoves, values: dict[int, Value]) -> dic
     for step in moves.rounds:
         moved = [values[source] for source in step.sources]
         if not step.is_move:
-            source = step.source_lane
-            moved = shuffled(builder, moved, _thread_function(builder, source), source.lane_flips or 0)
+            flips = step.source_lane.lane_flips
+            moved = shuffled(builder, moved, flips or _thread_function(builder, step.source_lane))
         received.update(zip(step.destinations, moved, strict=True))
     return received
 
@@ -191,15 +191,18 @@ def _thread_function(builder: Builder, function: ThreadFunction) -> Value:
     return builder.logical_xor(base, builder.constant("i32", function.base))
 
 
-def shuffled(builder: Builder, values: Sequence[Value], lane: Value, mask: int = 0) -> list[Value]:
+def shuffled(builder: Builder, values: Sequence[Value], source: Value | int) -> list[Value]:
     """Registers of one type fetched from another lane; those narrower than 32 bits must fit one word together.
 
-    `mask` holds the bits in which every lane's index differs from its partner's, 0 where that is not known.
+    `source` is that lane, or as a number the bits in which every lane's index differs from its partner's.
     """
+    if isinstance(source, int):
+        lane, attributes = builder.logical_xor(lane_id(builder), builder.constant("i32", source)), {"mask": source}
+    else:
+        lane, attributes = source, {}
     kind = values[0].type
     bits = max(8, BITS[kind])
     words = as_words(builder, values, bits)
-    attributes = {"mask": mask} if mask else {}
     fetched = [builder.emit(synchronization.SHUFFLE, (word, lane), attributes)[0] for word in words]
     return from_words(builder, fetched, kind, bits, len(values))
 

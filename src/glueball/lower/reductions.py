@@ -19,8 +19,7 @@ def reduce_warp(context: Context, operation: Operation) -> None:
     held = columns(context, [context.terms(operand) for operand in operation.operands])
     totals = [_tree([held[register] for register in group], combine) for group in plan.groups]
     for mask in plan.lanes:
-        partner = builder.logical_xor(lane_id(builder), builder.constant("i32", mask))
-        received = exchanged(builder, totals, partner, mask)
+        received = exchanged(builder, totals, mask)
         totals = [combine(own, other) for own, other in zip(totals, received, strict=True)]
     if plan.broadcast and plan.lanes:
         keep = ~sum(plan.lanes)

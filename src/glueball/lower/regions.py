@@ -35,14 +35,14 @@ def columns(context: Context, operands: Sequence[Sequence[Term]]) -> list[Regist
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def exchanged(builder: Builder, values: Sequence[Registers], lane: Value, mask: int = 0) -> list[Registers]:
-    """All registers fetched from another lane, narrow ones of one type together; `mask` as for `shuffled`."""
+def exchanged(builder: Builder, values: Sequence[Registers], source: Value | int) -> list[Registers]:
+    """All registers fetched from another lane, narrow ones of one type together; `source` as for `shuffled`."""
     result = [list(each) for each in values]
     for position in range(len(values[0])):
         column = [each[position] for each in values]
         pack = max(1, WORD // max(8, BITS[column[0].type]))
         for start in range(0, len(column), pack):
-            for index, value in enumerate(shuffled(builder, column[start : start + pack], lane, mask)):
+            for index, value in enumerate(shuffled(builder, column[start : start + pack], source)):
                 result[start + index][position] = value
     return result
 
