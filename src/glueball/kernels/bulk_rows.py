@@ -26,6 +26,21 @@ def start_row(desc, ring, loaded, i, count, first, step, POLICY: gl.constexpr):
 
 
 @glueball.jit
+def begin(desc, rows, STAGES: gl.constexpr, POLICY: gl.constexpr):
+    """The ring and its mbarriers, the program's first row, the step to its next and how many it has; loads started."""
+    ring = gl.allocate_shared_memory(desc.dtype, [STAGES] + desc.block_shape, desc.layout)
+    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
+    for each in gl.static_range(STAGES):
+        mbarrier.init(loaded.index(each), count=1)
+    first = gl.program_id(0)
+    step = gl.num_programs(0)
+    count = gl.cdiv(rows - first, step)
+    for i in range(STAGES):
+        start_row(desc, ring, loaded, i, count, first, step, POLICY)
+    return ring, loaded, first, step, count
+
+
+@glueball.jit
 def softmax_held(
     x_desc, y_ptr, rows, columns, y_stride,
     STAGES: gl.constexpr, WHOLE: gl.constexpr, layout: gl.constexpr, POLICY: gl.constexpr = None,
@@ -35,15 +50,7 @@ def softmax_held(
     WHOLE says that a row fills its block.
     """
     BLOCK: gl.constexpr = x_desc.nbytes_per_cta // x_desc.dtype.itemsize
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(rows - first, step)
-    for i in range(STAGES):
-        start_row(x_desc, ring, loaded, i, count, first, step, POLICY)
+    ring, loaded, first, step, count = begin(x_desc, rows, STAGES, POLICY)
     column = gl.arange(0, BLOCK, layout=layout)
     for i in range(count):
         stage = i % STAGES
@@ -80,15 +87,7 @@ def softmax_reread(
     alive at once, so that several programs are resident, or rows longer than the registers have room for.
     """
     STEPS: gl.constexpr = x_desc.nbytes_per_cta // x_desc.dtype.itemsize // (PARTS * PIECE)
-    ring = gl.allocate_shared_memory(x_desc.dtype, [STAGES] + x_desc.block_shape, x_desc.layout)
-    loaded = mbarrier.allocate_mbarrier(batch=STAGES)
-    for each in gl.static_range(STAGES):
-        mbarrier.init(loaded.index(each), count=1)
-    first = gl.program_id(0)
-    step = gl.num_programs(0)
-    count = gl.cdiv(rows - first, step)
-    for i in range(STAGES):
-        start_row(x_desc, ring, loaded, i, count, first, step, POLICY)
+    ring, loaded, first, step, count = begin(x_desc, rows, STAGES, POLICY)
     slots: gl.constexpr = gl.SliceLayout(0, layout)
     part = gl.arange(0, PARTS, layout=gl.SliceLayout(1, layout))
     place = part[:, None] * PIECE + gl.arange(0, PIECE, layout=slots)[None, :]
