@@ -60,46 +60,18 @@ def _amd(name: str, lanes: int, shared_bytes: int, shared_banks: int, generation
     )
 
 
+SINCE_HOPPER = (
+    "dependent_grids", "register_reallocation", "bulk_copy", "store_matrix", "float8_pairs", "bfloat16_fma",
+)  # fmt: skip
+"""Features that every NVIDIA target from generation 90 on has."""
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         _nvidia("sm_80", 166912, 80),
-        _nvidia(
-            "sm_90a",
-            232448,
-            90,
-            "cluster",
-            "dependent_grids",
-            "warpgroup_mma",
-            "register_reallocation",
-            "bulk_copy",
-            "store_matrix",
-            "float8_pairs",
-            "bfloat16_fma",
-        ),
-        _nvidia(
-            "sm_100a",
-            232448,
-            100,
-            "cluster",
-            "dependent_grids",
-            "register_reallocation",
-            "bulk_copy",
-            "store_matrix",
-            "float8_pairs",
-            "bfloat16_fma",
-        ),
-        _nvidia(
-            "sm_120a",
-            101376,
-            120,
-            "dependent_grids",
-            "register_reallocation",
-            "bulk_copy",
-            "store_matrix",
-            "float8_pairs",
-            "bfloat16_fma",
-        ),
+        _nvidia("sm_90a", 232448, 90, "cluster", "warpgroup_mma", *SINCE_HOPPER),
+        _nvidia("sm_100a", 232448, 100, "cluster", *SINCE_HOPPER),
+        _nvidia("sm_120a", 101376, 120, *SINCE_HOPPER),
         _amd("gfx942", 64, 65536, 32, 942),
         _amd("gfx950", 64, 163840, 64, 950),
         _amd("gfx1250", 32, 327680, 64, 1250),
