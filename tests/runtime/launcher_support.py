@@ -13,19 +13,12 @@ from typing import Any
 import pytest
 
 from glueball.drivers.exchange import DLTensor
+from glueball.drivers.launch_attributes import LAUNCH_TYPE
 from glueball.runtime.launcher import Variant, VariantTable
 from glueball.runtime.launcher_native import native_supported
 
 PATIENCE = 300
 """Seconds that a thread waits for another one: only a hang takes as long, on a machine however busy."""
-LAUNCH_TYPE = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    *(ctypes.c_uint,) * 7,
-    ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.c_void_p,
-)
 CONFIGURED_LAUNCH_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
 )
@@ -52,6 +45,21 @@ class Tensor:
         if isinstance(self.device, Exception):
             raise self.device
         return self.device
+
+
+def torch_tensor_on_device(count: int, dtype: Any = None) -> Any:
+    """A torch tensor in host memory that claims to be the first device's; float32 by default."""
+    import torch
+
+    class OnDevice(torch.Tensor):
+        @property
+        def device(self) -> Any:
+            return type("Device", (), {"type": "cuda", "index": 0})
+
+        def get_device(self) -> int:
+            return 0
+
+    return torch.zeros(count, dtype=dtype or torch.float32).as_subclass(OnDevice)
 
 
 class OtherTensor(Tensor):

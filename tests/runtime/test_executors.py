@@ -25,6 +25,7 @@ from glueball.targets import TARGETS
 from tests.runtime import kernels
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver, fake_gpu
 from tests.runtime.kernels import layout
+from tests.runtime.launcher_support import torch_tensor_on_device
 
 
 @pytest.fixture(autouse=True)
@@ -354,20 +355,8 @@ def test_values_that_share_a_native_key_are_checked(driver: FakeDriver) -> None:
 
 @pytest.mark.torch
 def test_native_launcher_takes_torch_tensors(driver: FakeDriver) -> None:
-    import torch
-
-    class OnDevice(torch.Tensor):
-        """Host memory that claims to be a device's."""
-
-        @property
-        def device(self) -> Any:
-            return type("Device", (), {"type": "cuda", "index": 0})
-
-        def get_device(self) -> int:
-            return 0
-
     copy, spread = fresh(kernels.copy), layout()
-    x, y = (torch.zeros(128).as_subclass(OnDevice) for _ in range(2))
+    x, y = (torch_tensor_on_device(128) for _ in range(2))
     driver.argument_count = 3
     for _ in range(3):
         copy[(1,)](x, y, 100, 128, spread, num_warps=4)

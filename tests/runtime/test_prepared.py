@@ -15,7 +15,7 @@ from glueball.errors import TargetError
 from tests.runtime import kernels
 from tests.runtime.fake_gpu import DeviceArray, FakeDriver
 from tests.runtime.kernels import layout
-from tests.runtime.launcher_support import Driver, Kernel, each_launcher
+from tests.runtime.launcher_support import Driver, Kernel, each_launcher, torch_tensor_on_device
 from tests.runtime.settings import fresh
 
 pytestmark = pytest.mark.usefixtures("own_settings")
@@ -68,21 +68,8 @@ def test_what_a_kernel_was_compiled_for_is_still_asked_of_arguments(driver: Fake
 def test_tensors_of_a_compiled_kernel(driver: FakeDriver) -> None:
     import torch
 
-    class OnDevice(torch.Tensor):
-        """Host memory that claims to be a device's."""
-
-        @property
-        def device(self) -> Any:
-            return type("Device", (), {"type": "cuda", "index": 0})
-
-        def get_device(self) -> int:
-            return 0
-
-    def tensor(dtype: Any = torch.float32) -> Any:
-        return torch.zeros(132, dtype=dtype).as_subclass(OnDevice)
-
     driver.argument_count = 3
-    x, y, spread = tensor(), tensor(), layout()
+    x, y, spread = torch_tensor_on_device(132), torch_tensor_on_device(132), layout()
     aligned = fresh(kernels.copy).warmup(x, y, 100, 128, spread)
     unaligned = fresh(kernels.copy).warmup(x[1:], y[1:], 100, 128, spread)
     for _ in range(2):
@@ -91,7 +78,8 @@ def test_tensors_of_a_compiled_kernel(driver: FakeDriver) -> None:
         unaligned[(1,)](x[1:], y, 100, 128, spread)
     assert (len(driver.launches), len(driver.calls)) == (2, 4)
     assert driver.calls[-1][3][0] == struct.pack("<Q", x[1:].data_ptr())
-    for wrong, message in ((x[1:], "multiple of 16"), (tensor(torch.int32), "not for an array of int32")):
+    integers = torch_tensor_on_device(132, torch.int32)
+    for wrong, message in ((x[1:], "multiple of 16"), (integers, "not for an array of int32")):
         with pytest.raises(TypeError, match=f"`x` is compiled as .*{message}"):
             aligned[(1,)](wrong, y, 100, 128, spread)
 
