@@ -198,7 +198,7 @@ class PendingAtExitError(BarrierError, AsynchronousAccessError):
 
 
 class IntegerOverflowError(SimulationError, OverflowError):
-    """Signed index arithmetic wrapped around, and an active thread used what came of it."""
+    """Signed index arithmetic wrapped around, or below zero was taken modulo, and an active thread used the result."""
 
 
 class DeviceAssertionError(SimulationError, AssertionError):

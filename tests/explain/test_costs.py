@@ -168,6 +168,33 @@ def gather(x_ptr, index_ptr, y_ptr, BLOCK: gl.constexpr, layout: gl.constexpr):
     gl.store(y_ptr + offsets, gl.load(x_ptr + index))
 
 
+@glueball.jit
+def rows_modulo(x, y, rows, columns, HEIGHT: gl.constexpr, WIDTH: gl.constexpr, layout: gl.constexpr):
+    row = gl.program_id(0) * HEIGHT + gl.arange(0, HEIGHT, layout=gl.SliceLayout(1, layout))
+    column = gl.program_id(1) * WIDTH + gl.arange(0, WIDTH, layout=gl.SliceLayout(0, layout))
+    place = (row % rows)[:, None] * columns + (column % columns)[None, :]
+    gl.store(y + place, gl.load(x + place))
+
+
+@pytest.mark.parametrize(("rows", "columns", "vector_bytes"), [(64, 128, 16), (96, 192, 16), (64, 131, 4)])
+def test_indices_modulo_an_extent(rows: int, columns: int, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+    x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    y = np.zeros_like(x)
+    layout = gl.BlockedLayout([1, 4], [2, 16], [4, 1], [1, 0])
+    grid, arguments = (rows // 32, columns // 64), (x, y, rows, columns, 32, 64, layout)
+    report = check(rows_modulo, grid, arguments, {}, "sm_90a")
+    assert {row.vector_bytes for row in report.accesses} == {vector_bytes}
+    assert report.total is not None
+
+
+def test_tiles_that_wrap_around_are_not_followed() -> None:
+    x, y = np.zeros((64, 100), np.float32), np.zeros((64, 100), np.float32)
+    layout = gl.BlockedLayout([1, 4], [2, 16], [4, 1], [1, 0])
+    report = explain(rows_modulo, (x, y, 64, 100, 32, 64, layout), {}, target="sm_90a", grid=(2, 2))
+    assert report.total is None
+
+
 def test_what_cannot_be_followed_is_said() -> None:
     arrays = [ArrayDescription(element, (128,)) for element in (gl.float32, gl.int32, gl.float32)]
     report = explain(gather, arrays, {"BLOCK": 128, "layout": ONE}, target="sm_90a", grid=2)

@@ -56,9 +56,10 @@ def _on_device(argument: Any, bases: dict[int, tuple[np.ndarray, Any]]) -> Any:
 
 
 def _in_memory_order(base: np.ndarray) -> np.ndarray:
-    """A view whose elements follow one another as in memory; a copy of elements that overlap, which is only read."""
+    """A view whose elements follow one another as in memory."""
     turned = base if base.flags.c_contiguous else base.transpose(np.argsort(base.strides)[::-1])
-    return np.ascontiguousarray(turned)
+    assert turned.flags.c_contiguous, f"an array that owns its memory has strides {base.strides}"
+    return turned
 
 
 def _owner(array: np.ndarray) -> np.ndarray:

@@ -174,11 +174,14 @@ def report(kernel: RandomKernel, failure: Failure, executor: str, variants: int)
     )
 
 
-def check_seeds(first: int, count: int, executor: str, variants: int = 1) -> None:
-    """Fail with every kernel of these seeds on which the executors disagree; the first of them is reduced and kept."""
+def check_seeds(first: int, count: int, executor: str, variants: int = 1, *, for_gpu: bool = False) -> None:
+    """Fail with every kernel of these seeds on which the executors disagree; the first of them is reduced and kept.
+
+    Kernels for a GPU are other ones, of that GPU's target alone.
+    """
     reports = []
     for seed in range(first, first + count):
-        kernel = Generator(seed, gpu=executor == "gpu").kernel()
+        kernel = Generator(seed, gpu=for_gpu or executor == "gpu").kernel()
         failure = failure_of(kernel.program(), executor, variants)
         if failure is not None and not reports:
             reports.append(report(kernel, failure, executor, variants))

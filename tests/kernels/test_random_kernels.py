@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glueball import compile_only
 from tests.kernels import random_checks
 from tests.kernels.harness import EXECUTORS
 from tests.kernels.random_checks import KEPT, check_seeds, failure_of, outputs_of, reduced, ulps
@@ -27,6 +28,8 @@ from tests.kernels.random_programs import PROGRAMS, Program, Statement
 CI_KERNELS = 300
 DEEP_KERNELS = 2000
 GPU_KERNELS = int(os.environ.get("GLUEBALL_FUZZ_COUNT", "2000"))
+CHECKED_GPU_KERNELS = 100
+"""Of those, how many are simulated and compiled where there is no GPU."""
 GPU_VARIANTS = 4
 """Sets of inputs of which each kernel is tried on a GPU, where compiling it takes longest."""
 GROUP = 25
@@ -39,6 +42,16 @@ RESULT = Path(__file__).parents[1] / "results" / "random_kernels.json"
 def test_simulator_and_reference_agree(first: int, record_property: Record) -> None:
     record_property("random kernels", ("sim", first, GROUP))
     check_seeds(first, GROUP, "sim")
+
+
+@pytest.mark.parametrize("first", range(SEED, SEED + CHECKED_GPU_KERNELS, GROUP))
+def test_kernels_for_a_gpu_agree_without_one_and_become_machine_code(first: int) -> None:
+    check_seeds(first, GROUP, "sim", for_gpu=True)
+    for seed in range(first, first + GROUP):
+        program = Generator(seed, gpu=True).kernel().program()
+        arrays = (*program.inputs().values(), *program.outputs().values())
+        compiled = compile_only(program.build(), *arrays, program.n, num_warps=program.warps, target=program.target)
+        assert ".entry kernel" in compiled.asm["ptx"]
 
 
 @pytest.mark.deep

@@ -191,6 +191,8 @@ class Walker:
             return None
         if opcode in _RULES:
             return _RULES[opcode](operation, operands)
+        if opcode == "rem" and _rank(kind):
+            return _remainder(operation, operands, self.runs[operation.result])
         if isinstance(kind, distributed_type) or not (_is_integer(kind) or isinstance(kind, pointer_type)):
             return None
         return _scalar(operation, operands)
@@ -267,6 +269,26 @@ def _shift_left(operation: Operation, operands: list[Known]) -> Known:
     if isinstance(left, Affine) and isinstance(right, Affine) and right.is_uniform and right.base.constant is not None:
         return left.times(known(1 << right.base.constant))
     return None if _rank(operation.result.type) else _scalar(operation, operands)
+
+
+def _remainder(operation: Operation, operands: list[Known], runs: Runs) -> Known:
+    """Indices that no program's tile wraps around with stay a base and strides, the base a remainder."""
+    left, right = operands
+    if not isinstance(left, Affine) or not isinstance(right, Affine) or left.steps or not right.is_uniform:
+        return None
+    longest = max(runs.contiguity)
+    divisibility = min(runs.divisibility, longest) if longest > 1 or left.is_uniform else 1
+    first, divisor = left.base.values, right.base.values
+    if first is None or divisor is None:
+        return Affine(unknown(divisibility), left.strides)
+    span = 0
+    for stride, extent in zip(left.strides, operation.result.type.shape, strict=True):
+        if stride.constant is None or stride.constant < 0:
+            return None
+        span += stride.constant * (extent - 1)
+    if np.any((first < 0) | (divisor <= 0)) or np.any(first // divisor != (first + span) // divisor):
+        return None
+    return Affine(Number(first % divisor, None, divisibility), left.strides)
 
 
 def _pointer_add(operation: Operation, operands: list[Known]) -> Known:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from glueball.lower.context import Context, lowers
 from glueball.lower.floats import float_to_float, narrowed, narrowed_exactly, sign_changed, widened
+from glueball.lower.runs import Leaders
 from glueball.lower.terms import (
     Term,
     add_terms,
@@ -26,7 +27,6 @@ from glueball.tile.types import dtype, element_of
 
 INTEGER_RECORDS: dict[str, tuple[Record, Record]] = {
     "div": (arithmetic.DIV_SIGNED, arithmetic.DIV_UNSIGNED),
-    "rem": (arithmetic.REM_SIGNED, arithmetic.REM_UNSIGNED),
     "minimum": (arithmetic.MIN_SIGNED, arithmetic.MIN_UNSIGNED),
     "maximum": (arithmetic.MAX_SIGNED, arithmetic.MAX_UNSIGNED),
     "or": (arithmetic.OR, arithmetic.OR),
@@ -54,7 +54,7 @@ def _zip(context: Context, operation: Operation, rule: Callable[..., Term]) -> N
     context.bind(operation.result, tuple(rule(*row) for row in zip(*columns, strict=True)))
 
 
-@lowers("add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "minimum", "maximum")
+@lowers("add", "sub", "mul", "div", "and", "or", "xor", "shl", "shr", "minimum", "maximum")
 def binary(context: Context, operation: Operation) -> None:
     """Arithmetic on two tiles of the same type."""
     element = element_type(operation.result.type)
@@ -64,6 +64,22 @@ def binary(context: Context, operation: Operation) -> None:
         _zip(context, operation, _boolean_rule(context.builder, operation.opcode))
     else:
         _zip(context, operation, _integer_rule(context.builder, operation, element))
+
+
+@lowers("rem")
+def remainder(context: Context, operation: Operation) -> None:
+    """Of integers only the remainders of those registers that the others follow from are computed."""
+    element = element_type(operation.result.type)
+    if element.is_floating() or element.is_bool():
+        binary(context, operation)
+        return
+    leaders = Leaders.of(context, operation.result)
+    record = arithmetic.REM_SIGNED if element.signed else arithmetic.REM_UNSIGNED
+    if element.signed and len(leaders.registers) < len(leaders.places):
+        record = arithmetic.REM_OF_RUN
+    columns = [leaders.chosen(context, context.terms(operand)) for operand in operation.operands]
+    found = [context.builder.binary(record, *row) for row in zip(*columns, strict=True)]
+    context.bind(operation.result, leaders.all(context, found))
 
 
 def _boolean_rule(builder: Builder, opcode: str) -> Callable[[Term, Term], Term]:

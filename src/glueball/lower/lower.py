@@ -51,7 +51,7 @@ from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import TileFunction
 from glueball.tile.ir import Value as TileValue
 from glueball.tile.operations.tensor_maps import MAP_BYTES
-from glueball.tile.passes.contiguity import CONTROL, runs_of
+from glueball.tile.passes.contiguity import SHARING, runs_of
 from glueball.tile.types import element_of, pointer_type, tensor_descriptor_type
 
 SCRATCH_PARAMETER = "global_scratch"
@@ -76,7 +76,7 @@ def lower(function: TileFunction, target: Target) -> Function:
         barrier=KERNEL_BARRIER if any(each.opcode == "warp_specialize" for each in function.body.walk()) else None,
         num_ctas=function.num_ctas,
         words_elsewhere=_words_elsewhere(function, views),
-        runs=runs_of(function) if any(each.opcode in CONTROL for each in function.body.walk()) else {},
+        runs=runs_of(function) if any(each.opcode in SHARING for each in function.body.walk()) else {},
     )
     parameters = _parameters(context, function)
     lower_region(context, function.body)

@@ -1,4 +1,4 @@
-"""Signed arithmetic that must not wrap: where it did, and the report once somebody uses the result."""
+"""Index arithmetic that must not wrap or fall below zero: where it did, and the report once the result is used."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glueball import numerics
 from glueball.errors import IntegerOverflowError
 from glueball.sim.masks import Array, Booleans
 from glueball.sim.poison import CHECKED
-from glueball.thread.ir import BITS
+from glueball.thread.ir import BITS, Instruction
 
 if TYPE_CHECKING:
     from glueball.sim.threads import Thread, Threads
@@ -69,7 +70,19 @@ class Overflows:
     def _find(self, function: Callable[[Any, Any], Any], left: Any, right: Any, result: Any) -> None:
         wide = np.dtype(object) if result.dtype.itemsize == 8 else np.dtype(np.int64)
         exact = function(np.asarray(left).astype(wide), np.asarray(right).astype(wide))
-        wrong = np.asarray(exact != np.asarray(result).astype(wide), bool)
+        self._note(np.asarray(exact != np.asarray(result).astype(wide), bool), left, right)
+
+    def remainder_of_run(self, left: Any, right: Any) -> Any:
+        """The remainder of the first index of a run: 0 below zero, where the next ones are negative, is undefined."""
+        self.threads.overflow = None
+        result = numerics.remainder(left, right)
+        wrong = np.logical_and(np.less(left, 0), np.equal(result, 0))
+        if wrong.any():
+            self._note(wrong, left, right)
+        return result
+
+    def _note(self, wrong: Booleans, left: Any, right: Any) -> None:
+        """Remembers the threads in which the current instruction has no defined result."""
         threads = self.threads
         for mask in (threads.active, None if threads.ignored is None else ~threads.ignored):
             wrong = wrong if mask is None else wrong & mask
@@ -94,18 +107,26 @@ class Overflows:
         origin, (left, right) = next(iter(values.items()))
         instruction, here = self.threads.instructions[origin], self.threads.location
         place = instruction.location
-        verb = "sum" if instruction.record.name == "add_no_wrap" else "product"
-        bits = BITS[instruction.results[0].type]
         used = "" if (here.file, here.line) == (place.file, place.line) else f" at {here}"
-        advice = "" if bits == 64 else "; compute it in 64 bits, for example with `.to(gl.int64)` on an operand"
+        reason, advice = _explained(instruction, left, right)
         raise IntegerOverflowError(
-            f"the {verb} of {left} and {right} does not fit {bits} bits, and {role}{used} depends on it "
-            f"({thread}){advice}",
+            f"{reason}, and {role}{used} depends on it ({thread}){advice}",
             place,
             values=(left, right),
             used=here,
             **thread.details(),
         )
+
+
+def _explained(instruction: Instruction, left: int, right: int) -> tuple[str, str]:
+    """Why the result of two operands is undefined, and what to do about it."""
+    name, bits = instruction.record.name, BITS[instruction.results[0].type]
+    if name == "rem_of_run":
+        reason = f"indices from {left} on are taken modulo {right}, which gives 0 and then negative numbers"
+        return reason, f"; keep them from falling below zero, for example by adding {abs(right)} first"
+    verb = "sum" if name == "add_no_wrap" else "product"
+    advice = "" if bits == 64 else "; compute it in 64 bits, for example with `.to(gl.int64)` on an operand"
+    return f"the {verb} of {left} and {right} does not fit {bits} bits", advice
 
 
 def _element(array: Array, index: tuple[Any, ...]) -> Any:

@@ -8,7 +8,7 @@ from glueball.thread.ir import Function, Instruction, Region, Value
 
 LOADS = ("global_load", "shared_load", "remote_load", "atomic", "atomic_load", "shared_atomic")
 SHARED_LOADS = ("shared_load", "remote_load")
-CHECKED = ("add_no_wrap", "mul_no_wrap")
+CHECKED = ("add_no_wrap", "mul_no_wrap", "rem_of_run")
 PRODUCT = "warpgroup_mma"
 """What gives accumulators that are undefined until a wait."""
 Origins = frozenset[int]

@@ -192,6 +192,10 @@ class Threads:
         """Signed arithmetic whose result is undefined where it wraps; `overflow` tells where it does."""
         return self.overflows.compute(function, left, right)
 
+    def remainder_of_run(self, left: Any, right: Any) -> Any:
+        """The remainder of the first index of a run, undefined where the remainders of the others do not follow it."""
+        return self.overflows.remainder_of_run(left, right)
+
     def promised(self, holds: Any, sentence: str) -> None:
         """Reports a promise of the author that does not hold in an active thread."""
         broken = np.logical_not(holds)

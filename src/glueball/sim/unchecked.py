@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glueball import numerics
 from glueball.sim.clocks import Clocks
 from glueball.sim.masks import Array, Booleans, Mask
 from glueball.sim.overflows import Overflows
@@ -122,6 +123,9 @@ class NoOverflows(Overflows):
 
     def compute(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         return function(left, right)
+
+    def remainder_of_run(self, left: Any, right: Any) -> Any:
+        return numerics.remainder(left, right)
 
 
 class UnwatchedProducts(Products):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,10 @@ DIV_SIGNED = _division("div_signed", numerics.divide, "sdiv")
 DIV_UNSIGNED = _division("div_unsigned", _as_signed(numerics.divide), "udiv")
 REM_SIGNED = _division("rem_signed", numerics.remainder, "srem")
 REM_UNSIGNED = _division("rem_unsigned", _as_signed(numerics.remainder), "urem")
+REM_OF_RUN = replace(
+    REM_SIGNED, name="rem_of_run", issue=lambda machine, _, left, right: machine.remainder_of_run(left, right)
+)
+"""The remainder of the first index of a run, which tells the others: the simulator checks that it does."""
 
 
 def _intrinsic(name: str, intrinsic: str, function: Callable[[Any, Any], Any]) -> Record:

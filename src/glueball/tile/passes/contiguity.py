@@ -242,9 +242,22 @@ def _and(operation: Operation, found: Known) -> Runs:
 
 
 def _remainder(operation: Operation, found: Known) -> Runs:
-    """Below zero a run wraps around where it starts at a multiple of the divisor, so runs end here."""
+    """Of indices, runs as long as divide both sides.
+
+    Below zero a run could start with zero and go on with negative numbers; for signed indices the simulator looks.
+    """
     left, right = (_get(found, operand) for operand in operation.operands)
-    return _equal(left, right, math.gcd(_every(left), _every(right)))
+    equal = _equal(left, right, math.gcd(_every(left), _every(right)))
+    element = element_of(operation.result.type)
+    if isinstance(element, pointer_type) or (element.is_int_signed() and not operation.attributes.get("index")):
+        return equal
+    shared = math.gcd(left.divisibility, _every(right))
+    contiguity = tuple(
+        math.gcd(going, along, shared) for going, along in zip(left.contiguity, right.constancy, strict=True)
+    )
+    if all(length == 1 for length in contiguity):
+        return equal
+    return Runs(contiguity, equal.constancy, _divisor(shared, (left,), contiguity, 1))
 
 
 def _cast(operation: Operation, found: Known) -> Runs | None:
@@ -272,8 +285,10 @@ def _apart(runs: Runs, step: int) -> Runs:
 
 def _shift(operation: Operation, found: Known) -> Runs | None:
     amount = _literal(operation.operands[1])
+    if type(amount) is not int or not 0 <= amount < ANY.bit_length():
+        return None
     runs = _get(found, operation.operands[0])
-    return replace(_apart(runs, 1), divisibility=min(_every(runs) << amount, ANY)) if type(amount) is int else None
+    return replace(_apart(runs, 1), divisibility=min(_every(runs) << amount, ANY))
 
 
 def _pointer_add(operation: Operation, found: Known) -> Runs:
@@ -325,3 +340,6 @@ CONTROL: dict[str, Callable[[Operation, Known], None]] = {
     "if": _follow_if,
     "while": _follow_while,
 }
+
+SHARING = frozenset({*CONTROL, "rem"})
+"""Operations that let registers of a run share one, where lowering knows the runs of their results."""

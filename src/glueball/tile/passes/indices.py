@@ -11,7 +11,7 @@ RENAMING = frozenset({"splat", "broadcast", "expand_dims", "hint", "permute", "c
 
 
 def mark_indices(function: TileFunction, _: Target) -> None:
-    """Sets the attribute `index` on every signed sum, product or widening that becomes a pointer's offset."""
+    """Sets the attribute `index` on signed sums, products, widenings and remainders that become a pointer's offset."""
     seen: set[Value] = set()
     for operation in function.body.walk():
         if operation.opcode == "pointer_add":
@@ -31,6 +31,9 @@ def _mark(value: Value, seen: set[Value]) -> None:
         elif operation.opcode in ARITHMETIC and _is_signed_integer(operation):
             operation.attributes["index"] = True
             pending += operation.operands
+        elif operation.opcode == "rem" and _is_signed_integer(operation):
+            # What it is the remainder of may wrap, as that of a hash does.
+            operation.attributes["index"] = True
 
 
 def _is_signed_integer(operation: Operation) -> bool:
