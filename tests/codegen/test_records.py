@@ -112,7 +112,7 @@ CASES: dict[str, list[Case]] = {
     **dict.fromkeys(("add", "sub", "mul", "add_no_wrap", "mul_no_wrap"), _pairs(INTEGERS)),
     **dict.fromkeys(("and", "or", "xor"), _pairs(["i1", *INTEGERS])),
     **dict.fromkeys(("shl", "shr_signed", "shr_unsigned"), _pairs(INTEGERS)),
-    **dict.fromkeys(("div_signed", "div_unsigned", "rem_signed", "rem_unsigned"), _pairs(INTEGERS)),
+    **dict.fromkeys(("div_signed", "div_unsigned", "rem_of_run", "rem_signed", "rem_unsigned"), _pairs(INTEGERS)),
     **dict.fromkeys(("min_signed", "max_signed", "min_unsigned", "max_unsigned"), _pairs(INTEGERS)),
     **dict.fromkeys(("min_float", "max_float"), _pairs(FLOATS)),
     **dict.fromkeys(("fadd", "fsub", "fmul"), _pairs(FLOATS)),
