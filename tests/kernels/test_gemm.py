@@ -6,6 +6,7 @@ import functools
 import importlib
 import math
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +17,7 @@ from glueball import kernels
 from glueball.codegen import disassembly
 from glueball.drivers.arrays import DTYPE_NAMES, read_array
 from glueball.errors import TargetError
+from glueball.kernels.matrix_products import counters
 from glueball.kernels.matrix_products.forms import Plan
 from glueball.kernels.matrix_products.groups import run_grouped
 from glueball.kernels.matrix_products.launches import Place
@@ -109,11 +111,63 @@ def test_splits(splits, executor, monkeypatch):
     check(executor, monkeypatch, a[:1], b, plan=Plan("vector", (1, 32, 256), splits=2))
 
 
+def test_counters_of_graphs_are_nobody_elses(monkeypatch):
+    monkeypatch.setattr(counters, "_zeros", lambda device, count: np.arange(count, dtype=np.int32))
+    monkeypatch.setattr(counters, "CAPTURED", 3 * counters.TOGETHER)
+    found = counters.CapturedCounters()
+    assert found.take(0, 1) is None
+    found.prepare(0)
+    taken = [found.take(0, slots) for slots in (counters.TOGETHER + 1, 5, 1)]
+    assert [part.tolist() for part in taken[:2]] == [list(range(33)), list(range(64, 69))]
+    assert taken[2] is None
+    found.prepare(0)
+    assert found.take(0, 1) is None and found.take(1, 1) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.torch
+def test_splits_in_a_graph_that_is_replayed(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.delenv("GLUEBALL_EXECUTOR", raising=False)
+    a, b = (torch.from_numpy(each).cuda() for each in (integers((72, 264)), integers((264, 80), seed=1)))
+    out = torch.zeros(72, 80, dtype=torch.float16, device="cuda")
+    run = functools.partial(kernels.gemm, a, b, out, plan=groups(splits=3))
+    run()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+        run()
+    for _ in range(3):
+        out.zero_()
+        graph.replay()
+        np.testing.assert_array_equal(out.cpu().numpy(), product(a.cpu().numpy(), b.cpu().numpy()))
+
+
+@executors
+@pytest.mark.parametrize("splits", [1, 2, 9])
+def test_few_rows(splits, executor, monkeypatch):
+    """The transposed product, whose tiles are as narrow as the rows are few, stored by the threads."""
+    for (m, n, k), block, parts in [
+        ((5, 136, 600), (64, 16, 64), 1), ((16, 200, 640), (128, 16, 64), 2), ((40, 72, 584), (64, 64, 64), 1),
+    ]:  # fmt: skip
+        plan = groups(block, parts=parts, splits=splits, swapped=True)
+        check(executor, monkeypatch, integers((m, k)), integers((k, n), seed=1), plan=plan)
+        check(executor, monkeypatch, integers((k, m)).T, integers((n, k), seed=1).T, plan=plan)
+
+
+@executors
+@pytest.mark.parametrize("splits", [2, 3])
+def test_splits_of_the_last_tiles_alone(splits, executor, monkeypatch):
+    a, b = integers((200, 264)), integers((264, 152), seed=1)
+    for plan in (groups(programs=5, group=2), groups(PAIR, parts=2, programs=4, stages=3), groups(programs=3)):
+        check(executor, monkeypatch, a, b, plan=replace(plan, splits=splits, tail=True))
+
+
 @executors
 @pytest.mark.parametrize("shapes", [((3, 40, 72), (3, 72, 48)), ((3, 40, 72), (72, 48)), ((40, 72), (3, 72, 48))])
 def test_batches(shapes, executor, monkeypatch):
     a, b = integers(shapes[0]), integers(shapes[1], seed=1)
-    for plan in (None, groups(), Plan("direct", (32, 32, 64)), groups(splits=2)):
+    for plan in (None, groups(), Plan("direct", (32, 32, 64)), groups(splits=2), groups(swapped=True)):
         check(executor, monkeypatch, a, b, plan=plan)
     check(executor, monkeypatch, a[..., :1, :], b)
 
@@ -175,6 +229,8 @@ PLANS = {
     "groups": groups(chunks=2),
     "pair": groups((128, 128, 64), parts=2, chunks=4),
     "splits": groups(splits=2),
+    "tail": groups(splits=2, tail=True, programs=3),
+    "swapped": groups(splits=2, swapped=True),
     "direct": Plan("direct", (32, 32, 64)),
     "direct splits": Plan("direct", (16, 32, 64), splits=2),
 }
@@ -235,7 +291,12 @@ def test_results_in_place(executor, monkeypatch):
 def test_schedules(schedule, monkeypatch):
     monkeypatch.setenv("GLUEBALL_SCHEDULE", schedule)
     a, b = integers((136, 264)), integers((264, 72), seed=1)
-    for plan in (groups(), groups(PAIR, parts=2, programs=1), groups(splits=2)):
+    for plan in (
+        groups(),
+        groups(PAIR, parts=2, programs=1),
+        groups(splits=2),
+        groups(splits=2, tail=True, programs=4),
+    ):
         check("sim", monkeypatch, a, b, plan=plan)
 
 

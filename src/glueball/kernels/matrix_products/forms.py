@@ -14,6 +14,9 @@ class Plan:
     "vector" (one row). `block` is the tile's (M, N, K), `group` the tiles that go down before one goes across, `splits`
     the programs that share a tile, `stages`, `parts` and `chunks` as of `Form`. `programs` are those
     of a persistent kernel, 0 for as many as the machine holds at a time.
+
+    `swapped`: the transposed product is computed, whose columns are few where the rows are. `tail`: only those tiles
+    are split that would leave programs idle in the end.
     """
 
     kind: str
@@ -24,13 +27,16 @@ class Plan:
     parts: int = 2
     chunks: int = 1
     programs: int = 0
+    swapped: bool = False
+    tail: bool = False
 
 
 class Form(NamedTuple):
     """The compile-time side of a product.
 
     `block_m` x `block_n` is a tile of the product, `block_k` the step along K. Tiles go down `group` rows of tiles
-    before they go a column on; each is the sum of `splits` parts of K that different programs work on.
+    before they go a column on; each is the sum of `splits` parts of K that different programs work on, or where `tail`
+    only those are that the programs cannot share evenly.
 
     `a_turned`: the rows of `a` are its last dimension in memory; likewise the inner dimension for `b`.
     `a_batched` and `b_batched` are 0 where the only matrix serves all batches, else 1.
@@ -69,3 +75,4 @@ class Form(NamedTuple):
     columns_scaled: bool = False
     bias_axis: int = 1
     activation: str = ""
+    tail: bool = False

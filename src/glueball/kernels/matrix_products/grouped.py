@@ -77,8 +77,8 @@ def consume_groups(
         if start < end - before:
             c_desc = described(c, fields, rows, columns, 2, False, C[0], C[1])
             stage, phase = consume_tiles(
-                rows, columns, inner, c_desc, a_ring, b_ring, staging, full, empty, 1, 0, 0, None, None, None, None,
-                None, start, stage, phase, PART, FORM,
+                rows, columns, inner, c_desc, a_ring, b_ring, staging, full, empty, 1, (0, 0, 0), None, None, None,
+                None, None, start, stage, phase, PART, FORM,
             )  # fmt: skip
         before = end
 

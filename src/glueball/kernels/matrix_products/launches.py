@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import glueball.language as gl
-from glueball.kernels.arrays import empty, zeros
+from glueball.kernels.arrays import empty
 from glueball.kernels.ladder import Launch
+from glueball.kernels.matrix_products.counters import counters
 from glueball.kernels.matrix_products.direct import copy_matrix, multiply_direct, multiply_vector
 from glueball.kernels.matrix_products.forms import Form, Plan
 from glueball.kernels.matrix_products.plans import residents
@@ -25,7 +26,6 @@ WARPS = 4
 LANES = 32
 COPIED_TILE = (64, 64)
 SIMULATED_MULTIPROCESSORS = 132
-COUNTERS = 4096
 KEPT = 1024
 """Forms and descriptors that are kept for later calls."""
 TYPES = {
@@ -60,6 +60,8 @@ class Arrays:
 
 def launches(problem: Problem, plan: Plan, arrays: Arrays) -> list[Launch]:
     """What computes a product by a plan, in order: copies of operands, then the product."""
+    if plan.swapped:
+        problem, arrays = problem.swapped(), arrays.swapped()
     found: list[Launch] = []
     for name, copied in zip(("a", "b"), problem.copied, strict=True):
         if copied and plan.kind == "specialized":
@@ -95,17 +97,23 @@ def specialized_launch(problem: Problem, plan: Plan, arrays: Arrays) -> Launch:
     """The launch of `multiply_specialized`."""
     height, width, step = plan.block
     tiles = tile_count(problem, plan)
+    programs = plan.programs or residents(plan) * multiprocessors_of(arrays.c)
+    split = tiles % programs if plan.tail else tiles
+    items = tiles - split + split * plan.splits
     piece = (1, height // plan.parts, width // plan.chunks)
     arguments = (
         descriptor(problem.a, arrays.a, (1, step, height) if problem.a.turned else (1, height, step)),
         descriptor(problem.b, arrays.b, (1, width, step) if problem.b.turned else (1, step, width)),
-        descriptor(problem.c, arrays.c, piece) if problem.c.bulk else arrays.c,
-        problem.batches, problem.c.strides[0], problem.c.strides[1], *arrays.factors,
-        *meeting_place(arrays.c, plan, tiles, tiles * plan.parts),
+        arrays.c if stored_by_threads(problem.c) else descriptor(problem.c, arrays.c, piece),
+        problem.batches, problem.c.strides, *arrays.factors, *meeting_place(arrays.c, plan, split, split * plan.parts),
     )  # fmt: skip
-    programs = plan.programs or residents(plan) * multiprocessors_of(arrays.c)
     keywords = {"FORM": specialized_form(problem, plan), "num_warps": WARPS}
-    return Launch(multiply_specialized, (min(tiles * plan.splits, programs),), arguments, keywords, traffic(problem))
+    return Launch(multiply_specialized, (min(items, programs),), arguments, keywords, traffic(problem))
+
+
+def stored_by_threads(matrix: Matrix) -> bool:
+    """Whether a result is one that no bulk copy can write, which writes rows."""
+    return not matrix.bulk or matrix.turned
 
 
 def direct_launch(problem: Problem, plan: Plan, arrays: Arrays) -> Launch:
@@ -142,12 +150,12 @@ def tile_count(problem: Problem, plan: Plan) -> int:
 def specialized_form(problem: Problem, plan: Plan) -> Form:
     """What `multiply_specialized` is compiled for."""
     height, width, step = plan.block
-    c_type = TYPES[problem.c.dtype]
+    piece = (height // plan.parts, width // plan.chunks)
     return Form(
         height, width, step, plan.group, plan.splits, problem.a.turned, problem.b.turned,
-        int(problem.a.shape[0] > 1), int(problem.b.shape[0] > 1), plan.stages, plan.parts, plan.chunks, c_type,
-        block_layout((1, height // plan.parts, width // plan.chunks), problem.c.dtype),
-        None if problem.c.bulk else BlockedLayout([1, 1], [1, LANES], [WARPS, 1], [1, 0]), **finishing(problem),
+        int(problem.a.shape[0] > 1), int(problem.b.shape[0] > 1), plan.stages, plan.parts, plan.chunks,
+        TYPES[problem.c.dtype], block_layout((1, *piece), problem.c.dtype),
+        stored_layout(problem.c, piece) if stored_by_threads(problem.c) else None, tail=plan.tail, **finishing(problem),
     )  # fmt: skip
 
 
@@ -276,29 +284,6 @@ def meeting_place(like: Any, plan: Plan, tiles: int, slots: int) -> tuple[Any, A
         return None, None
     height, width, _ = plan.block
     return empty(like, (tiles * plan.splits * height * width,), "float32"), counters(like, slots)
-
-
-def counters(like: Any, slots: int) -> Any:
-    """As many int32 zeros as slots.
-
-    Kernels leave them as zeros, so that one array serves all launches of a stream. A graph that is being captured gets
-    its own, since it may run beside the stream it was captured from.
-    """
-    if not getattr(like, "is_cuda", False) or slots > COUNTERS:
-        return zeros(like, (slots,), "int32")
-    import torch
-
-    if torch.cuda.is_current_stream_capturing():
-        return zeros(like, (slots,), "int32")
-    device = like.device.index or 0
-    return _stream_counters(device, driver.active.get_current_stream(device))
-
-
-@functools.lru_cache(maxsize=64)
-def _stream_counters(device: int, stream: int) -> Any:
-    import torch
-
-    return torch.zeros(COUNTERS, dtype=torch.int32, device=f"cuda:{device}")
 
 
 def multiprocessors_of(array: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from glueball.kernels.matrix_products.forms import Plan
@@ -29,14 +29,24 @@ GROUP_PRODUCTS = 2048
 """16-bit multiply-adds a cycle of a multiprocessor by warp groups, twice as many of 8 bits."""
 WARP_PRODUCTS = 500
 """The same by warps, through registers and shared memory, step after step."""
+BESIDE = 0.1
+"""How much of the shorter of two times, of memory and of programs, shows beside the longer one."""
 LAUNCH = 3.0e-6
 """From one kernel to the next."""
 PROLOGUE = 2500
 """Cycles before a persistent program's first product."""
 EPILOGUE = 1200
 """Cycles of a tile that its next tile's copies do not hide."""
+GATHER_RATE = 48
+"""The same of what splits have summed, by small tiles' programs."""
 MEETING = 2500
 """Cycles that the splits of a tile take to meet, beside the bytes."""
+TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1))
+"""Rows, columns and multiplying groups of tiles."""
+FEW_ROWS = 64
+"""Up to so many rows the transposed product is worth a thought, of which a tile is as narrow as they are few."""
+TAIL_SPLITS = (2, 3, 4, 6, 8)
+"""Splits of the tiles that are left when all programs have had as many."""
 STEP_LATENCY = 1100
 """Cycles of a step along K of a program that loads for itself."""
 RESIDENT = 3
@@ -82,7 +92,16 @@ def candidates(problem: Problem, target: Target, multiprocessors: int) -> Iterat
         return
     yield from direct_plans(problem, multiprocessors)
     if is_possible(Plan("specialized", (128, 128, 64)), problem, target):
-        yield from specialized_plans(problem, multiprocessors)
+        yield from group_plans(problem, multiprocessors)
+
+
+def group_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
+    """Plans of warp groups, of few rows those of the transposed product too."""
+    yield from specialized_plans(problem, multiprocessors)
+    if problem.rows <= FEW_ROWS:
+        width = max(16, next_power_of_2(problem.rows))
+        for plan in specialized_plans(problem.swapped(), multiprocessors, ((128, width, 2), (64, width, 1))):
+            yield replace(plan, swapped=True)
 
 
 def vector_plan(problem: Problem, multiprocessors: int) -> Plan:
@@ -106,18 +125,23 @@ def direct_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
                 yield Plan("direct", (height, width, 64), splits=splits)
 
 
-def specialized_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
-    """Tiles for one or two groups, with the stages that fit."""
+def specialized_plans(
+    problem: Problem, multiprocessors: int, sizes: Sequence[tuple[int, int, int]] = TILES
+) -> Iterator[Plan]:
+    """Tiles for one or two groups, with the stages that fit, in splits that leave no program idle."""
     step = 128 if problem.narrow else 64
-    for height, width, parts in ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1)):
+    for height, width, parts in sizes:
         if (height > 64 and problem.rows <= height // 2) or (width > 64 and problem.columns <= width // 2):
             continue
         tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
         steps = cdiv(problem.inner, step)
-        for splits in {1, *_splits(tiles, steps, multiprocessors * (2 if parts == 1 else 1))}:
-            chunks = chunks_for(problem, width, steps * step)
-            plan = Plan("specialized", (height, width, step), splits=splits, parts=parts, chunks=chunks)
-            yield replace(plan, stages=stages_for(problem, plan))
+        plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, steps * step))
+        plan = replace(plan, stages=stages_for(problem, plan))
+        programs = multiprocessors * residents(plan)
+        for splits in {1, *_splits(tiles, steps, programs)}:
+            yield replace(plan, splits=splits)
+        if tiles > programs and tiles % programs:
+            yield from (replace(plan, splits=splits, tail=True) for splits in TAIL_SPLITS if splits <= steps)
 
 
 def _splits(tiles: int, steps: int, programs: int) -> set[int]:
@@ -149,6 +173,8 @@ def stages_for(problem: Problem, plan: Plan) -> int:
 
 def predicted(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     """Seconds that a plan takes, about."""
+    if plan.swapped:
+        problem, plan = problem.swapped(), replace(plan, swapped=False)
     traffic = sum(matrix.elements * matrix.itemsize for matrix in (problem.a, problem.b, problem.c))
     floor = traffic / MEMORY_RATE
     copied = [matrix for matrix, flag in zip((problem.a, problem.b), problem.copied, strict=True) if flag]
@@ -156,26 +182,35 @@ def predicted(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     if plan.kind != "specialized":
         first = 0.0
     cycles = _specialized_cycles if plan.kind == "specialized" else _direct_cycles
-    return first + LAUNCH + max(floor, cycles(problem, plan, multiprocessors) * CYCLE)
+    limits = floor, cycles(problem, plan, multiprocessors) * CYCLE
+    return first + LAUNCH + max(limits) + BESIDE * min(limits)
 
 
-def _items(problem: Problem, plan: Plan) -> tuple[int, int]:
-    """Pieces of work, and steps along K of each."""
+def _tiles(problem: Problem, plan: Plan) -> tuple[int, int]:
+    """Tiles, and steps along K of each."""
     height, width, step = plan.block
-    tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
-    return tiles * plan.splits, cdiv(max(1, cdiv(problem.inner, step)), plan.splits)
+    tiles: int = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
+    return tiles, max(1, cdiv(problem.inner, step))
 
 
 def _specialized_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
-    (height, width, step), (items, steps) = plan.block, _items(problem, plan)
+    (height, width, step), (tiles, steps) = plan.block, _tiles(problem, plan)
     rate = GROUP_PRODUCTS * (2 if problem.narrow else 1)
     products = height * max(width, 64) * step / rate
     copied = (height + width) * step * problem.a.itemsize / SHARED_RATE
-    resident = min(residents(plan), math.ceil(items / multiprocessors))
-    item = steps * resident * max(products, copied) + EPILOGUE
-    if plan.splits > 1:
-        item += MEETING + 2 * height * width * 4 / PLAIN_RATE
-    return PROLOGUE + math.ceil(items / (residents(plan) * multiprocessors)) * item
+    programs = residents(plan) * multiprocessors
+    whole = tiles // programs if plan.tail else 0
+    items = (tiles - whole * programs) * plan.splits
+    resident = residents(plan) if whole else min(residents(plan), math.ceil(items / multiprocessors))
+    a_step = resident * max(products, copied)
+    shared = cdiv(steps, plan.splits) * a_step + EPILOGUE + _meeting_cycles(plan)
+    return PROLOGUE + whole * (steps * a_step + EPILOGUE) + math.ceil(items / programs) * shared
+
+
+def _meeting_cycles(plan: Plan) -> float:
+    """Until the sums of a tile's splits have met: each is written once, and one program reads all."""
+    height, width, _ = plan.block
+    return MEETING + (1 + plan.splits) * height * width * 4 / GATHER_RATE if plan.splits > 1 else 0
 
 
 def residents(plan: Plan) -> int:
@@ -184,12 +219,12 @@ def residents(plan: Plan) -> int:
 
 
 def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
-    (height, width, step), (items, steps) = plan.block, _items(problem, plan)
+    (height, width, step), (tiles, steps) = plan.block, _tiles(problem, plan)
+    items = tiles * plan.splits
     products = height * width * step / WARP_PRODUCTS
     loaded = (height + width) * step * problem.a.itemsize / PLAIN_RATE
     loaded *= 1 if problem.a.bulk and problem.b.bulk else 4
     resident = min(RESIDENT, math.ceil(items / multiprocessors))
-    item = steps * max(STEP_LATENCY, resident * max(products, loaded)) + EPILOGUE
-    if plan.splits > 1:
-        item += MEETING
+    item = cdiv(steps, plan.splits) * max(STEP_LATENCY, resident * max(products, loaded))
+    item += EPILOGUE + _meeting_cycles(plan)
     return math.ceil(items / (RESIDENT * multiprocessors)) * item

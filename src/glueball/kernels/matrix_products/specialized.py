@@ -31,10 +31,26 @@ def extents(a_desc, b_desc, FORM: gl.constexpr):
 
 @glueball.jit
 def counts(rows, columns, inner, batches, FORM: gl.constexpr):
-    """Tiles along both dimensions, pieces of work of all batches, steps along K."""
+    """Tiles along both dimensions, tiles that are not split, pieces of work of all batches, steps along K."""
     tiles_m = gl.cdiv(rows, FORM.block_m)
     tiles_n = gl.cdiv(columns, FORM.block_n)
-    return tiles_m, tiles_n, batches * tiles_m * tiles_n * FORM.splits, gl.cdiv(inner, FORM.block_k)
+    tiles = batches * tiles_m * tiles_n
+    whole = tiles // gl.num_programs(0) * gl.num_programs(0) if FORM.tail else 0
+    return tiles_m, tiles_n, whole, whole + (tiles - whole) * FORM.splits, gl.cdiv(inner, FORM.block_k)
+
+
+@glueball.jit
+def share(item, whole, steps, FORM: gl.constexpr):
+    """A piece of work: its tile, which split of it, the first step along K and how many there are."""
+    if FORM.splits == 1:
+        return item, 0, 0, steps
+    rest = gl.maximum(item - whole, 0)
+    split = rest % FORM.splits
+    first, count = split_range(steps, split, FORM.splits)
+    if FORM.tail and item < whole:
+        first = 0
+        count = steps
+    return gl.minimum(item, whole) + rest // FORM.splits, split, first, count
 
 
 @glueball.jit
@@ -44,10 +60,10 @@ def produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, start, s
     It goes on from tile to tile, so that the first stages of the next tile are on their way while this one is stored.
     """
     rows, columns, inner = extents(a_desc, b_desc, FORM)
-    tiles_m, tiles_n, items, steps = counts(rows, columns, inner, batches, FORM)
+    tiles_m, tiles_n, whole, items, steps = counts(rows, columns, inner, batches, FORM)
     for item in range(start, items, gl.num_programs(0)):
-        batch, m, n = tile_place(item // FORM.splits, tiles_m, tiles_n, FORM.group)
-        first, count = split_range(steps, item % FORM.splits, FORM.splits)
+        tile, _, first, count = share(item, whole, steps, FORM)
+        batch, m, n = tile_place(tile, tiles_m, tiles_n, FORM.group)
         row = m * FORM.block_m
         column = n * FORM.block_n
         for k in range(first, first + count):
@@ -112,11 +128,11 @@ def pieces_of(x, CHUNKS: gl.constexpr):
 
 
 @glueball.jit
-def store_piece(x, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, FORM: gl.constexpr):
+def store_piece(x, c, staging, batch, row, column, rows, columns, c_strides, FORM: gl.constexpr):
     """Brings a piece of a tile to global memory through shared memory.
 
-    By a bulk copy, which runs on while the group goes on; or by the threads, neighbours along a row, for matrices whose
-    rows no bulk copy can write.
+    By a bulk copy, which runs on while the group goes on; or by the threads, for matrices whose rows no bulk copy can
+    write.
     """
     height: gl.constexpr = x.shape[0]
     width: gl.constexpr = x.shape[1]
@@ -131,13 +147,16 @@ def store_piece(x, c, staging, batch, row, column, rows, columns, c_batch_stride
         value = view.load(FORM.store_layout)
         at_row = row + gl.arange(0, height, layout=gl.SliceLayout(1, FORM.store_layout))
         at_column = column + gl.arange(0, width, layout=gl.SliceLayout(0, FORM.store_layout))
-        offset = (batch.to(gl.int64) * c_batch_stride + at_row.to(gl.int64) * c_stride)[:, None] + at_column[None, :]
-        gl.store(c + offset, value, mask=(at_row[:, None] < rows) & (at_column[None, :] < columns))
+        down = batch.to(gl.int64) * c_strides[0] + at_row.to(gl.int64) * c_strides[1]
+        across = at_column.to(gl.int64) * c_strides[2]
+        gl.store(
+            c + down[:, None] + across[None, :], value, mask=(at_row[:, None] < rows) & (at_column[None, :] < columns)
+        )
 
 
 @glueball.jit
 def store_tile(
-    x, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale, column_scale, bias,
+    x, c, staging, batch, row, column, rows, columns, c_strides, row_scale, column_scale, bias,
     FORM: gl.constexpr,
 ):  # fmt: skip
     """Finishes the sums of a group and stores them, a piece of the columns at a time."""
@@ -148,12 +167,12 @@ def store_tile(
         piece = gl.convert_layout(pieces[i], layout, assert_trivial=True)
         at = column + i * width
         piece = finished(piece, row, at, rows, columns, row_scale, column_scale, bias, layout, FORM)
-        store_piece(piece.to(FORM.c_type), c, staging, batch, row, at, rows, columns, c_batch_stride, c_stride, FORM)
+        store_piece(piece.to(FORM.c_type), c, staging, batch, row, at, rows, columns, c_strides, FORM)
 
 
 @glueball.jit
 def consume_tiles(
-    rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale,
+    rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale,
     column_scale, bias, partials, counters, start, stage, phase, PART: gl.constexpr, FORM: gl.constexpr,
 ):  # fmt: skip
     """A multiplying group's share of a product, from piece of work `start` on; the stage and phase that follow.
@@ -165,12 +184,10 @@ def consume_tiles(
     layout: gl.constexpr = gl.NVMMADistributedLayout(
         [3, 0], [4, 1], [16, FORM.block_n, 256 // a_ring.dtype.primitive_bitwidth]
     )
-    tiles_m, tiles_n, items, steps = counts(rows, columns, inner, batches, FORM)
+    tiles_m, tiles_n, whole, items, steps = counts(rows, columns, inner, batches, FORM)
     for item in range(start, items, gl.num_programs(0)):
-        tile = item // FORM.splits
-        split = item % FORM.splits
+        tile, split, _, count = share(item, whole, steps, FORM)
         batch, m, n = tile_place(tile, tiles_m, tiles_n, FORM.group)
-        _, count = split_range(steps, split, FORM.splits)
         acc = warpgroup_mma_init(gl.zeros([height, FORM.block_n], gl.float32, layout))
         last = stage
         for k in range(count):
@@ -190,17 +207,20 @@ def consume_tiles(
         column = n * FORM.block_n
         if FORM.splits == 1:
             store_tile(
-                result, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale,
-                column_scale, bias, FORM,
+                result, c, staging, batch, row, column, rows, columns, c_strides, row_scale, column_scale, bias, FORM
             )  # fmt: skip
         else:
-            slot = tile * FORM.parts + PART
-            offsets = flat_offsets(height, FORM.block_n, layout)
-            if publish(result, partials, counters, slot, split, offsets, FORM.splits):
-                total = gathered(result, partials, slot, offsets, FORM.splits)
+            complete = item < whole
+            if item >= whole:
+                slot = (tile - whole) * FORM.parts + PART
+                offsets = flat_offsets(height, FORM.block_n, layout)
+                complete = publish(result, partials, counters, slot, split, offsets, FORM.splits)
+                if complete:
+                    result = gathered(result, partials, slot, offsets, FORM.splits)
+            if complete:
                 store_tile(
-                    total, c, staging, batch, row, column, rows, columns, c_batch_stride, c_stride, row_scale,
-                    column_scale, bias, FORM,
+                    result, c, staging, batch, row, column, rows, columns, c_strides, row_scale, column_scale, bias,
+                    FORM,
                 )  # fmt: skip
     if FORM.store_layout is None:
         tma.store_wait(0)
@@ -209,7 +229,7 @@ def consume_tiles(
 
 @glueball.jit
 def consume(
-    a_desc, b_desc, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale, column_scale,
+    a_desc, b_desc, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale, column_scale,
     bias, partials, counters, PART: gl.constexpr, FORM: gl.constexpr,
 ):  # fmt: skip
     """A multiplying group: its share of the rows of every tile that the program works on."""
@@ -217,22 +237,22 @@ def consume(
     stage = 0
     phase = 0
     consume_tiles(
-        rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_batch_stride, c_stride, row_scale,
+        rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale,
         column_scale, bias, partials, counters, gl.program_id(0), stage, phase, PART, FORM,
     )  # fmt: skip
 
 
 @glueball.jit
 def multiply_specialized(
-    a_desc, b_desc, c, batches, c_batch_stride, c_stride, row_scale, column_scale, bias, partials, counters,
+    a_desc, b_desc, c, batches, c_strides, row_scale, column_scale, bias, partials, counters,
     FORM: gl.constexpr,
 ):  # fmt: skip
     """`c = finish(a @ b)`, batch by batch, tile by tile.
 
     `a_desc` describes [batch, M, K], or [batch, K, M] where turned; `b_desc` [batch, K, N], or [batch, N, K] where
-    turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer, with its strides. With several
-    splits the programs of a tile meet in `partials`, float32, as large as all tiles of all splits, and `counters`,
-    int32 zeros, one for each group of each tile.
+    turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer; `c_strides` are its three. With
+    several splits the programs of a tile meet in `partials`, float32, as large as all split tiles of all splits, and
+    `counters`, int32 zeros, one for each group of each tile.
     """
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages] + a_desc.block_shape, a_desc.layout)
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [FORM.stages] + b_desc.block_shape, b_desc.layout)
@@ -244,7 +264,7 @@ def multiply_specialized(
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=FORM.parts)
     before = (a_desc, b_desc, c, a_ring, b_ring)
-    after = (full, empty, batches, c_batch_stride, c_stride, row_scale, column_scale, bias, partials, counters)
+    after = (full, empty, batches, c_strides, row_scale, column_scale, bias, partials, counters)
     copying = (a_desc, b_desc, a_ring, b_ring, full, empty, batches)
     if FORM.parts == 1:
         gl.warp_specialize(

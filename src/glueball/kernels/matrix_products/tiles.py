@@ -3,6 +3,9 @@
 import glueball
 import glueball.language as gl
 
+REGISTERS_OF_SUMS: gl.constexpr = gl.constexpr(64)
+"""Registers of a thread for sums of other splits that are on their way."""
+
 
 @glueball.jit
 def tile_place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
@@ -43,11 +46,23 @@ def publish(part, partials, counters, slot, split, offsets, SPLITS: gl.constexpr
 
 @glueball.jit
 def gathered(part, partials, slot, offsets, SPLITS: gl.constexpr):
-    """The sum of what all splits of a slot have written, in their order; of the shape and layout of `part`."""
+    """The sum of what all splits of a slot have written, in their order; of the shape and layout of `part`.
+
+    Of small tiles several are on their way at a time.
+    """
+    TOGETHER: gl.constexpr = REGISTERS_OF_SUMS * 32 * gl.num_warps() // part.numel
+    place = partials + slot.to(gl.int64) * SPLITS * part.numel + offsets
     total = gl.zeros_like(part)
-    for split in range(SPLITS):
-        place = partials + (slot.to(gl.int64) * SPLITS + split) * part.numel + offsets
-        total += gl.load(place, cache_modifier=".cg")
+    if TOGETHER <= 1:
+        for split in range(SPLITS):
+            total += gl.load(place + split * part.numel, cache_modifier=".cg")
+    else:
+        for first in gl.static_range(0, SPLITS, TOGETHER):
+            sums = ()
+            for split in gl.static_range(first, min(first + TOGETHER, SPLITS)):
+                sums = sums + (gl.load(place + split * part.numel, cache_modifier=".cg"),)
+            for each in gl.static_range(len(sums)):
+                total += sums[each]
     return total
 
 

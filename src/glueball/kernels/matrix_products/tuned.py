@@ -28,4 +28,7 @@ def read_plan(fields: dict[str, Any]) -> Plan:
 def written_plan(plan: Plan) -> dict[str, Any]:
     """The fields that JSON keeps of a plan: what the problem itself decides is left out."""
     fields = asdict(plan)
-    return {name: fields[name] for name in ("kind", "block", "group", "splits", "stages", "parts", "chunks")}
+    return {
+        name: fields[name]
+        for name in ("kind", "block", "group", "splits", "stages", "parts", "chunks", "swapped", "tail")
+    }

@@ -10,7 +10,7 @@ import glueball
 from glueball.kernels.ladder import Launch
 from glueball.kernels.matrix_products.forms import Plan
 from glueball.kernels.matrix_products.launches import Arrays, launches
-from glueball.kernels.matrix_products.plans import plan_for, predicted, specialized_plans, stages_for, table_key
+from glueball.kernels.matrix_products.plans import group_plans, plan_for, predicted, stages_for, table_key
 from glueball.kernels.matrix_products.problems import Problem
 from glueball.kernels.matrix_products.specialized import multiply_specialized
 from glueball.kernels.matrix_products.tuned import tuned_plans
@@ -31,19 +31,20 @@ def tuned_plan(problem: Problem, arrays: Arrays, target: Target, multiprocessors
     expected = plan_for(problem, target, multiprocessors)
     if key in tuned_plans() or expected.kind != "specialized":
         return expected
-    tuned_plans()[key] = best = measured_plan(problem, arrays, list(variants(problem, multiprocessors)))
+    tuned_plans()[key] = best = measured_plan(
+        problem, arrays, list(variants(problem, multiprocessors, expected.swapped))
+    )
     return best
 
 
-def variants(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
-    """Plans to measure."""
-    order = sorted(
-        specialized_plans(problem, multiprocessors), key=lambda plan: predicted(problem, plan, multiprocessors)
-    )
+def variants(problem: Problem, multiprocessors: int, swapped: bool = False) -> Iterator[Plan]:
+    """Plans to measure, of the product or of the transposed one."""
+    plans = [plan for plan in group_plans(problem, multiprocessors) if plan.swapped == swapped]
+    order = sorted(plans, key=lambda plan: predicted(problem, plan, multiprocessors))
     for plan in order[:CONSIDERED]:
         for group in GROUPS:
             for chunks in CHUNKS:
-                if plan.block[1] // chunks >= 32:
+                if chunks == 1 or plan.block[1] // chunks >= 32:
                     changed = replace(plan, group=group, chunks=chunks)
                     yield replace(changed, stages=stages_for(problem, changed))
 
