@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+import collections
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from glueball.language.constexpr import _unwrap_if_constexpr, constexpr
@@ -21,12 +23,21 @@ def wrap(value: Any) -> base_value:
 
 
 def unwrap(value: Any) -> Any:
-    """The Python object inside a `constexpr`; a tuple with its elements unwrapped; anything else as it is."""
+    """The Python object inside a `constexpr`; a tuple with its elements unwrapped; anything else as it is.
+
+    What was made from a named tuple is one with the same fields.
+    """
     if isinstance(value, constexpr):
         return value.value
     if isinstance(value, tuple):
-        return builtins.tuple(map(unwrap, value.values))
+        elements = builtins.tuple(map(unwrap, value.values))
+        return elements if value.fields is None else _named(builtins.tuple(value.fields))(*elements)
     return value
+
+
+@functools.cache
+def _named(fields: builtins.tuple[str, ...]) -> Callable[..., Any]:
+    return collections.namedtuple("named_tuple", fields)
 
 
 class tuple(base_value):  # noqa: A001, N801 - the name that kernel authors write

@@ -82,6 +82,8 @@ def is_possible(plan: Plan, problem: Problem, target: Target) -> bool:
         return problem.rows == 1
     if plan.kind == "direct":
         return target.supports("nvidia")
+    if plan.ctas > 1 and (plan.splits > 1 or not problem.c.bulk or problem.c.turned):
+        return False
     return target.supports("warpgroup_mma") and problem.inner > 0
 
 
@@ -137,7 +139,7 @@ def specialized_plans(
         steps = cdiv(problem.inner, step)
         plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, steps * step))
         plan = replace(plan, stages=stages_for(problem, plan))
-        programs = multiprocessors * residents(plan)
+        programs = programs_of(plan, multiprocessors)
         for splits in {1, *_splits(tiles, steps, programs)}:
             yield replace(plan, splits=splits)
         if tiles > programs and tiles % programs:
@@ -166,6 +168,7 @@ def chunks_for(problem: Problem, width: int, inner: int) -> int:
 def stages_for(problem: Problem, plan: Plan) -> int:
     """Stages that fit beside the pieces of the result."""
     height, width, step = plan.block
+    height //= plan.ctas
     staging = height * width // plan.chunks * ITEM_BYTES[problem.c.dtype]
     stage = (height + width) * step * problem.a.itemsize
     return max(2, min(MOST_STAGES, (SHARED_BYTES[plan.parts - 1] - staging) // stage))
@@ -195,15 +198,17 @@ def _tiles(problem: Problem, plan: Plan) -> tuple[int, int]:
 
 def _specialized_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     (height, width, step), (tiles, steps) = plan.block, _tiles(problem, plan)
+    height //= plan.ctas
     rate = GROUP_PRODUCTS * (2 if problem.narrow else 1)
     products = height * max(width, 64) * step / rate
-    copied = (height + width) * step * problem.a.itemsize / SHARED_RATE
-    programs = residents(plan) * multiprocessors
+    copied = (height + width / plan.ctas) * step * problem.a.itemsize / SHARED_RATE
+    programs = programs_of(plan, multiprocessors)
     whole = tiles // programs if plan.tail else 0
     items = (tiles - whole * programs) * plan.splits
-    resident = residents(plan) if whole else min(residents(plan), math.ceil(items / multiprocessors))
+    resident = residents(plan) if whole else min(residents(plan), math.ceil(items * plan.ctas / multiprocessors))
     a_step = resident * max(products, copied)
-    shared = cdiv(steps, plan.splits) * a_step + EPILOGUE + _meeting_cycles(plan)
+    split_steps: int = cdiv(steps, plan.splits)
+    shared = split_steps * a_step + EPILOGUE + _meeting_cycles(plan)
     return PROLOGUE + whole * (steps * a_step + EPILOGUE) + math.ceil(items / programs) * shared
 
 
@@ -214,8 +219,13 @@ def _meeting_cycles(plan: Plan) -> float:
 
 
 def residents(plan: Plan) -> int:
-    """Persistent programs that a multiprocessor holds."""
+    """Persistent CTAs that a multiprocessor holds."""
     return 2 if plan.parts == 1 else 1
+
+
+def programs_of(plan: Plan, multiprocessors: int) -> int:
+    """Persistent programs that the machine holds."""
+    return residents(plan) * multiprocessors // plan.ctas
 
 
 def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
@@ -225,6 +235,7 @@ def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     loaded = (height + width) * step * problem.a.itemsize / PLAIN_RATE
     loaded *= 1 if problem.a.bulk and problem.b.bulk else 4
     resident = min(RESIDENT, math.ceil(items / multiprocessors))
-    item = cdiv(steps, plan.splits) * max(STEP_LATENCY, resident * max(products, loaded))
+    split_steps: int = cdiv(steps, plan.splits)
+    item = split_steps * max(STEP_LATENCY, resident * max(products, loaded))
     item += EPILOGUE + _meeting_cycles(plan)
     return math.ceil(items / (RESIDENT * multiprocessors)) * item
