@@ -1,8 +1,8 @@
 """Rows that a cluster of CTAs shares: softmax and RMS norm of rows too long for one multiprocessor.
 
-Every warp holds its part of a row in registers and sends what it found, a few bytes, into the shared memory of all
-CTAs; an mbarrier counts what comes, and no other barrier stands in the way of a row. Two places take turns: nobody is
-more than one row ahead, for each row needs everybody.
+Every warp has its part of a row and sends what it found, a few bytes, into the shared memory of all CTAs; an mbarrier
+counts what comes, and no other barrier stands in the way of a row. Two places take turns: nobody is more than one row
+ahead, for each row needs everybody.
 """
 
 import math
@@ -115,7 +115,8 @@ def rms_norm_split(
 ):  # fmt: skip
     """RMS norm of rows that CTAS CTAs share, RUN rows a cluster; sums of squares of the warps meet once a row.
 
-    Weights wait in shared memory, each where the thread that loaded it reads it.
+    Elements are read again once the sums have met, so that no registers hold them meanwhile. Weights wait in shared
+    memory, each where the thread that loaded it reads it.
     """
     PARTS: gl.constexpr = CTAS * gl.num_warps()
     COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
@@ -131,9 +132,8 @@ def rms_norm_split(
     for i in range(count):
         stage = i % STAGES
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
-        x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32)
-        if RUN > STAGES:
-            start_part(x_desc, ring, loaded, i + STAGES, count, first)
+        part = ring.index(stage).reshape([PARTS, COLUMNS])
+        x = part.load(layout).to(gl.float32)
         squares = gl.sum(x * x, axis=1)
         side = i % 2
         mbarrier.expect(met.index(side), sums.nbytes_per_cta // 2)
@@ -144,7 +144,9 @@ def rms_norm_split(
         row_scale = gl.rsqrt(total / (PARTS * COLUMNS) + epsilon)
         row = first + i
         gl.store(scale_ptr + row + gl.zeros_like(total).to(gl.int32), row_scale)
-        y = x * to_column(row_scale, layout)
+        y = part.load(layout).to(gl.float32) * to_column(row_scale, layout)
+        if RUN > STAGES:
+            start_part(x_desc, ring, loaded, i + STAGES, count, first)
         if weight_ptr is not None:
             y = y * kept.load(layout).to(gl.float32)
         gl.store(y_ptr + row.to(gl.int64) * y_stride + place, y.to(y_ptr.dtype.element_ty))
@@ -186,16 +188,19 @@ def plan_split(matrix: Any, *, norm: bool) -> ClusterRowPlan | None:
     if row_bytes < (2 if norm else 1) * LEAST_BYTES or row_bytes > MOST_BYTES:
         return None
     run = 1 if ctas == 2 else 2
-    plan = ClusterRowPlan(ctas, 8 * row_bytes // (ctas * PART_BYTES), run, run, THREE_RESIDENT)
+    warps = (NORM_WARPS if norm else SOFTMAX_WARPS) * row_bytes // (ctas * PART_BYTES)
+    plan = ClusterRowPlan(ctas, warps, run, run, MOST_REGISTERS)
     return None if why_not_split(matrix, plan) else plan
 
 
 PART_BYTES, MOST_CTAS = 32768, 8
-"""A thread of 8 warps holds 64 elements of 16 bits of a part of that size; clusters of up to 8 CTAs always fit."""
+"""Clusters of up to 8 CTAs always fit."""
+SOFTMAX_WARPS, NORM_WARPS = 8, 4
+"""Of a CTA with a part of that size; a thread of the former holds 64 elements of 16 bits, one of the latter none."""
 LEAST_BYTES, MOST_BYTES = 65536, 524288
 """Rows from the first size on are shared; a CTA's part of one of the second fills its registers."""
-THREE_RESIDENT = 80
-"""Registers of a thread with which three CTAs of 8 warps are resident at a time."""
+MOST_REGISTERS = 80
+"""Of a thread, with which three CTAs of softmax are resident at a time."""
 
 
 def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescriptor, dict[str, Any]]:

@@ -38,7 +38,9 @@ PROLOGUE = 2500
 EPILOGUE = 1200
 """Cycles of a tile that its next tile's copies do not hide."""
 GATHER_RATE = 48
-"""The same of what splits have summed, by small tiles' programs."""
+"""The same of what splits have summed."""
+MEETING_RATE = 1.5e12
+"""Bytes a second of what all splits write and read again."""
 MEETING = 2500
 """Cycles that the splits of a tile take to meet, beside the bytes."""
 TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1))
@@ -47,6 +49,8 @@ FEW_ROWS = 64
 """Up to so many rows the transposed product is worth a thought, of which a tile is as narrow as they are few."""
 TAIL_SPLITS = (2, 3, 4, 6, 8)
 """Splits of the tiles that are left when all programs have had as many."""
+TAIL_TILE = 8192
+"""Elements of a tile up to which that is tried: those of larger ones take longer to meet than it saves."""
 STEP_LATENCY = 1100
 """Cycles of a step along K of a program that loads for itself."""
 RESIDENT = 3
@@ -82,8 +86,6 @@ def is_possible(plan: Plan, problem: Problem, target: Target) -> bool:
         return problem.rows == 1
     if plan.kind == "direct":
         return target.supports("nvidia")
-    if plan.ctas > 1 and (plan.splits > 1 or not problem.c.bulk or problem.c.turned):
-        return False
     return target.supports("warpgroup_mma") and problem.inner > 0
 
 
@@ -137,39 +139,34 @@ def specialized_plans(
             continue
         tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
         steps = cdiv(problem.inner, step)
-        plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, steps * step))
+        plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width))
         plan = replace(plan, stages=stages_for(problem, plan))
-        programs = programs_of(plan, multiprocessors)
+        programs = multiprocessors * residents(plan)
         for splits in {1, *_splits(tiles, steps, programs)}:
             yield replace(plan, splits=splits)
-        if tiles > programs and tiles % programs:
+        if tiles > programs and tiles % programs and height * width <= TAIL_TILE:
             yield from (replace(plan, splits=splits, tail=True) for splits in TAIL_SPLITS if splits <= steps)
 
 
 def _splits(tiles: int, steps: int, programs: int) -> set[int]:
-    """Numbers of splits that fill the machine about once or twice, none of them without a step."""
+    """Numbers of splits that fill the machine about once, twice, by half or by a quarter; none without a step."""
     if tiles >= programs:
         return set()
-    most = min(steps, MOST_SPLITS)
-    return {splits for splits in (programs // tiles, cdiv(programs, tiles)) if 1 < splits <= most} | (
-        {most} if 1 < most < programs // max(tiles, 1) else set()
-    )
+    full = min(programs // max(tiles, 1), steps, MOST_SPLITS)
+    return {splits for splits in (full, full + 1, full // 2, full // 4) if 1 < splits <= min(steps, MOST_SPLITS)}
 
 
-def chunks_for(problem: Problem, width: int, inner: int) -> int:
-    """Pieces in which a group stores its tile: few where the store is often, many where stages matter more."""
-    chunks = 1 if inner <= 4096 else 2
-    if problem.activation or problem.bias_axis >= 0 or problem.row_scale or problem.column_scale:
-        chunks = 4
-    chunks *= ITEM_BYTES[problem.c.dtype] // 2
-    return max(1, min(chunks, 4, width // 32))
+def chunks_for(problem: Problem, width: int) -> int:
+    """Chunks in which a group stores its tile, of 16 bits in one, of 32 bits in two."""
+    return max(1, min(ITEM_BYTES[problem.c.dtype] // 2, width // 32))
 
 
 def stages_for(problem: Problem, plan: Plan) -> int:
-    """Stages that fit beside the pieces of the result."""
+    """Stages that fit beside the pieces of the result and the scales of columns."""
     height, width, step = plan.block
-    height //= plan.ctas
     staging = height * width // plan.chunks * ITEM_BYTES[problem.c.dtype]
+    if problem.column_scale == "each":
+        staging += plan.parts * width * ITEM_BYTES["float32"]
     stage = (height + width) * step * problem.a.itemsize
     return max(2, min(MOST_STAGES, (SHARED_BYTES[plan.parts - 1] - staging) // stage))
 
@@ -185,6 +182,8 @@ def predicted(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     if plan.kind != "specialized":
         first = 0.0
     cycles = _specialized_cycles if plan.kind == "specialized" else _direct_cycles
+    if plan.splits > 1:
+        first += 2 * _split_items(problem, plan, multiprocessors) * plan.block[0] * plan.block[1] * 4 / MEETING_RATE
     limits = floor, cycles(problem, plan, multiprocessors) * CYCLE
     return first + LAUNCH + max(limits) + BESIDE * min(limits)
 
@@ -196,16 +195,21 @@ def _tiles(problem: Problem, plan: Plan) -> tuple[int, int]:
     return tiles, max(1, cdiv(problem.inner, step))
 
 
+def _split_items(problem: Problem, plan: Plan, multiprocessors: int) -> int:
+    """Pieces of work that are a split of a tile."""
+    tiles, _ = _tiles(problem, plan)
+    return (tiles % (residents(plan) * multiprocessors) if plan.tail else tiles) * plan.splits
+
+
 def _specialized_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     (height, width, step), (tiles, steps) = plan.block, _tiles(problem, plan)
-    height //= plan.ctas
     rate = GROUP_PRODUCTS * (2 if problem.narrow else 1)
     products = height * max(width, 64) * step / rate
-    copied = (height + width / plan.ctas) * step * problem.a.itemsize / SHARED_RATE
-    programs = programs_of(plan, multiprocessors)
+    copied = (height + width) * step * problem.a.itemsize / SHARED_RATE
+    programs = residents(plan) * multiprocessors
     whole = tiles // programs if plan.tail else 0
-    items = (tiles - whole * programs) * plan.splits
-    resident = residents(plan) if whole else min(residents(plan), math.ceil(items * plan.ctas / multiprocessors))
+    items = _split_items(problem, plan, multiprocessors)
+    resident = residents(plan) if whole else min(residents(plan), math.ceil(items / multiprocessors))
     a_step = resident * max(products, copied)
     split_steps: int = cdiv(steps, plan.splits)
     shared = split_steps * a_step + EPILOGUE + _meeting_cycles(plan)
@@ -219,13 +223,8 @@ def _meeting_cycles(plan: Plan) -> float:
 
 
 def residents(plan: Plan) -> int:
-    """Persistent CTAs that a multiprocessor holds."""
+    """Persistent programs that a multiprocessor holds."""
     return 2 if plan.parts == 1 else 1
-
-
-def programs_of(plan: Plan, multiprocessors: int) -> int:
-    """Persistent programs that the machine holds."""
-    return residents(plan) * multiprocessors // plan.ctas
 
 
 def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:

@@ -110,24 +110,42 @@ def activated(x, ACTIVATION: gl.constexpr):
 
 
 @glueball.jit
-def finished(
-    x, row, column, rows, columns, row_scale, column_scale, bias, layout: gl.constexpr, FORM: gl.constexpr
-):  # fmt: skip
-    """A tile of sums, scaled, with the bias added, activated; its first element is `row`, `column` of the matrix.
-
-    The pointers of what is absent are None.
-    """
-    height: gl.constexpr = x.shape[0]
-    width: gl.constexpr = x.shape[1]
-    along_rows: gl.constexpr = gl.SliceLayout(1, layout)
-    along_columns: gl.constexpr = gl.SliceLayout(0, layout)
+def row_endings(row, rows, row_scale, bias, HEIGHT: gl.constexpr, layout: gl.constexpr, FORM: gl.constexpr):
+    """What each row of a tile is multiplied by, and what is added to it; None for what is absent, as its pointer is."""
+    along: gl.constexpr = gl.SliceLayout(1, layout)
+    scale = None
+    added = None
     if row_scale is not None:
-        x = x * factors(row_scale, row, rows, height, FORM.rows_scaled, along_rows)[:, None]
-    if column_scale is not None:
-        x = x * factors(column_scale, column, columns, width, FORM.columns_scaled, along_columns)[None, :]
-    if bias is not None:
-        if FORM.bias_axis == 0:
-            x = x + factors(bias, row, rows, height, True, along_rows)[:, None]
-        else:
-            x = x + factors(bias, column, columns, width, True, along_columns)[None, :]
+        scale = factors(row_scale, row, rows, HEIGHT, FORM.rows_scaled, along)
+    if bias is not None and FORM.bias_axis == 0:
+        added = factors(bias, row, rows, HEIGHT, True, along)
+    return scale, added
+
+
+@glueball.jit
+def column_endings(column, columns, column_scale, bias, WIDTH: gl.constexpr, layout: gl.constexpr, FORM: gl.constexpr):
+    """The same for each column; their scales may wait in shared memory."""
+    along: gl.constexpr = gl.SliceLayout(0, layout)
+    scale = None
+    added = None
+    if isinstance(column_scale, gl.shared_memory_descriptor):
+        scale = column_scale.load(along)
+    elif column_scale is not None:
+        scale = factors(column_scale, column, columns, WIDTH, FORM.columns_scaled, along)
+    if bias is not None and FORM.bias_axis == 1:
+        added = factors(bias, column, columns, WIDTH, True, along)
+    return scale, added
+
+
+@glueball.jit
+def finished(x, of_rows, of_columns, FORM: gl.constexpr):
+    """A tile of sums, scaled, with the bias added, activated."""
+    if of_rows[0] is not None:
+        x = x * of_rows[0][:, None]
+    if of_columns[0] is not None:
+        x = x * of_columns[0][None, :]
+    if of_rows[1] is not None:
+        x = x + of_rows[1][:, None]
+    if of_columns[1] is not None:
+        x = x + of_columns[1][None, :]
     return activated(x, FORM.activation)
