@@ -43,6 +43,8 @@ MEETING_RATE = 1.5e12
 """Bytes a second of what all splits write and read again."""
 MEETING = 2500
 """Cycles that the splits of a tile take to meet, beside the bytes."""
+NARROW_GROUP = 16
+"""Tiles that go down before one goes across, of 8-bit floats, whose products are done twice as fast as they come."""
 TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1))
 """Rows, columns and multiplying groups of tiles."""
 FEW_ROWS = 64
@@ -140,7 +142,7 @@ def specialized_plans(
         tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
         steps = cdiv(problem.inner, step)
         plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width))
-        plan = replace(plan, stages=stages_for(problem, plan))
+        plan = replace(plan, stages=stages_for(problem, plan), group=NARROW_GROUP if problem.narrow else plan.group)
         programs = multiprocessors * residents(plan)
         for splits in {1, *_splits(tiles, steps, programs)}:
             yield replace(plan, splits=splits)
