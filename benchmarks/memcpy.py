@@ -17,7 +17,6 @@ from report import interleaved, print_rows, row, write
 
 from glueball.kernels.ladder import RUNGS, Launch, Rung, tensors
 
-
 TIMED_SECONDS = 1e-3
 """What is between two events takes about that long, since their clock has steps of two microseconds."""
 

@@ -40,6 +40,10 @@ class Machine:
     def checked(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         return function(left, right)
 
+    @staticmethod
+    def remainder_of_run(left: Any, right: Any) -> Any:
+        return numerics.remainder(left, right)
+
 
 def _edge_values(kind: str) -> np.ndarray:
     dtype = NUMPY[kind]

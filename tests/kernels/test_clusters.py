@@ -392,6 +392,16 @@ def test_mbarriers_for_others_are_announced() -> None:
     assert text.rindex("barrier.cluster.arrive.relaxed.aligned") == text.rindex("barrier.cluster.arrive")
 
 
+def test_arrivals_without_data_wait_for_no_earlier_writes() -> None:
+    """Slots that a copy engine fills, and whose data goes to no other CTA, are handed back without a fence."""
+    source, y = described([[0, 0]], [64, 64])(np.zeros((256, 64), np.float16)), np.zeros((256, 64), np.float16)
+    layout = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], [[1, 0]])
+    text = kernels.shared_ring.warmup(source, y, 4, 2, layout, num_ctas=2, grid=(1,)).asm["ptx"]
+    own = [each for each in text.splitlines() if "mbarrier." in each and ".reg .b64 own" not in each]
+    assert any("mbarrier.arrive.shared::cluster.b64 _" in each for each in own)
+    assert not any("release.cluster.shared::cluster" in each or "acquire.cluster" in each for each in own)
+
+
 def test_loads_for_several_ctas_are_started_by_the_first() -> None:
     describe = described([[0, 0]], [64, 64])
     array = np.zeros((256, 64), np.float16)

@@ -26,7 +26,8 @@ GOES_THERE = "that is where it goes anyway"
 ONE_STORES = "only the other CTA stores what both have"
 EVERYWHERE = ("", " in CTA 0", " in CTA 1")
 HARMLESS: dict[tuple[str, str], dict[int, str]] = {
-    **{(rows, "no proxy fence"): dict.fromkeys((0, 1), READ_ONLY) for rows in ("softmax", "norm")},
+    ("softmax", "no proxy fence"): dict.fromkeys((0, 1), READ_ONLY),
+    ("norm", "no proxy fence"): dict.fromkeys((0, 1, 2), READ_ONLY),
     **{(rows, "no barrier"): {1: RECEIVED, 2: ITSELF, 3: ITSELF} for rows in ("softmax", "norm")},
     **{(rows, f"no barrier in CTA {rank}"): {2: ITSELF, 3: ITSELF} for rows in ("softmax", "norm") for rank in (0, 1)},
     ("copied", "no barrier"): {1: ORDERED_TWICE},

@@ -27,7 +27,8 @@ class Context:
 
     `partition` is the number of the partition being lowered, `partitions` gives further ones theirs; `cluster_barriers`
     has the slot of each of those that wait for the same one in other CTAs. `words_elsewhere` are the allocations of
-    mbarriers at which threads of other CTAs arrive. `runs` is what is known of integers and pointers, carried ones too.
+    mbarriers at which threads of other CTAs arrive, and `arrivals_carry_data` says whether those tell of data. `runs`
+    is what is known of integers and pointers, carried ones too.
     """
 
     builder: Builder
@@ -46,6 +47,7 @@ class Context:
     partitions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     cluster_barriers: dict[int, int] = field(default_factory=dict)
     words_elsewhere: frozenset[str] = frozenset()
+    arrivals_carry_data: bool = True
     runs: Mapping[Value, Runs] = field(default_factory=dict)
 
     def terms(self, value: Value) -> Registers:

@@ -46,7 +46,7 @@ from glueball.thread.builder import Builder
 from glueball.thread.ir import Function, Parameter, Region
 from glueball.tile.buffers import Places, groups_of, labels_of, views_of
 from glueball.tile.bulk_boxes import tensor_map_type
-from glueball.tile.cluster_accesses import words_elsewhere
+from glueball.tile.cluster_accesses import arrivals_carry_data, words_elsewhere
 from glueball.tile.ir import Region as TileRegion
 from glueball.tile.ir import TileFunction
 from glueball.tile.ir import Value as TileValue
@@ -76,6 +76,7 @@ def lower(function: TileFunction, target: Target) -> Function:
         barrier=KERNEL_BARRIER if any(each.opcode == "warp_specialize" for each in function.body.walk()) else None,
         num_ctas=function.num_ctas,
         words_elsewhere=_words_elsewhere(function, views),
+        arrivals_carry_data=arrivals_carry_data(function),
         runs=runs_of(function) if any(each.opcode in SHARING for each in function.body.walk()) else {},
     )
     parameters = _parameters(context, function)

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from glueball.layouts import SharedRoundTrip
 from glueball.tile.ir import Operation, TileFunction, Value
 from glueball.tile.mbarriers import group_mask
+from glueball.tile.operations import TILE_OPERATIONS
+from glueball.tile.operations.assembly import ASSEMBLY_OPERATIONS
 from glueball.tile.shared_views import leaves_cta
 from glueball.tile.types import distributed_type, shared_memory_descriptor_type
+
+ASSEMBLY = frozenset(definition.name for definition in ASSEMBLY_OPERATIONS)
+"""What may read and write anything, unless it is said to be pure."""
 
 
 def reads_other_ctas(operation: Operation) -> bool:
@@ -50,6 +55,24 @@ def words_elsewhere(operation: Operation, ctas: int) -> Iterator[Value]:
                 yield operation.operands[2]
         case "async_store":
             yield operation.operands[2]
+
+
+def arrivals_carry_data(function: TileFunction) -> bool:
+    """Whether threads may read what threads of another CTA have written before they arrived at an mbarrier.
+
+    That is in the shared memory of another CTA, or in global memory. Copy engines order what they move themselves, but
+    for stores that a thread waits for until others may see them. Where there is no such data, an arrival in another CTA
+    need not have all earlier writes of its multiprocessor seen first, which takes thousands of cycles.
+    """
+    reads, writes = False, False
+    for operation in function.body.walk():
+        effects = TILE_OPERATIONS[operation.opcode].effects
+        if (operation.opcode in ASSEMBLY and not operation.attributes["is_pure"]) or reads_other_ctas(operation):
+            return True
+        reads |= effects.reads_global and operation.opcode != "bulk_load"
+        writes |= effects.writes_global and operation.opcode != "bulk_store"
+        writes |= operation.opcode == "bulk_wait" and not operation.attributes["read_only"]
+    return reads and writes
 
 
 def views_elsewhere(operation: Operation, ctas: int) -> Iterator[Value]:

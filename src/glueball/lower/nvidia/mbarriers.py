@@ -91,7 +91,7 @@ def _arrive(context: Context, operation: Operation, record: Record) -> None:
     rank = builder.logical_xor(cta_rank(builder), linear_combination(builder, lane_id(builder), bits, whole=False))
     lead = builder.logical_and(rank, builder.constant("i32", (context.num_ctas - 1) & ~group_of(word)))
     guard = _all_hold(context, mask, predicates)
-    builder.emit(record, [offset, guard, lead], {**attributes, "remote": True})
+    builder.emit(record, [offset, guard, lead], {**attributes, "remote": True, "cluster": context.arrivals_carry_data})
 
 
 @lowers("mbarrier_wait")
@@ -101,8 +101,8 @@ def wait(context: Context, operation: Operation) -> None:
     offset, place = place_of_word(context, word)
     builder = context.builder
     guard = _all_hold(context, idle_mask(builder, 0, 0, group_of(word)), predicates)
-    if any(each.allocation in context.words_elsewhere for each in context.views[word]):
-        place["cluster"] = True
+    elsewhere = any(each.allocation in context.words_elsewhere for each in context.views[word])
+    place["cluster"] = elsewhere and context.arrivals_carry_data
     builder.emit(mbarrier.MBARRIER_WAIT, [offset, materialize(builder, context.term(phase)), guard], place)
 
 

@@ -4,7 +4,8 @@ Operands: the byte offset of the word in its allocation (`i32`), for a wait the 
 predicate (`i1`): only lanes where it holds act. Attributes: `allocation` and `offset` (bytes, immediate) name the
 64-bit word; `count` are arrivals, `bytes` what an arrival announces. `increment` says whether an arrival of copies
 first makes one more arrival due, so that the two cancel out. An arrival in another CTA of the cluster has `remote` and
-the rank (`i32`) as its last operand; a wait with `cluster` is ordered after those as well.
+the rank (`i32`) as its last operand. With `cluster` what was written before the arrival is seen after the wait in every
+CTA, else in that of the thread.
 """
 
 from __future__ import annotations
@@ -47,9 +48,13 @@ def _invalidate_text(guard: str, attributes: Attributes) -> str:
     return f"{guard}mbarrier.inval.shared.b64 {_place(attributes)};"
 
 
+def _release(attributes: Attributes) -> str:
+    return ".release.cluster" if attributes["cluster"] else ""
+
+
 def _expect_text(guard: str, attributes: Attributes) -> str:
     if attributes.get("remote"):
-        operation = f"{guard}mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64"
+        operation = f"{guard}mbarrier.arrive.expect_tx{_release(attributes)}.shared::cluster.b64"
         return f"{operation} _, {_place(attributes)}, {attributes['bytes']};"
     operation = f"{guard}mbarrier.arrive.expect_tx.shared.b64"
     return f"{{ .reg .b64 state; {operation} state, {_place(attributes)}, {attributes['bytes']}; }}"
@@ -74,7 +79,7 @@ def _emitting(text: Callable[[str, Attributes], str]) -> Callable[[Instruction, 
 def _arrive_text(guard: str, attributes: Attributes) -> str:
     count = f", {attributes['count']}" if attributes["count"] > 1 else ""
     if attributes.get("remote"):
-        return f"{guard}mbarrier.arrive.release.cluster.shared::cluster.b64 _, {_place(attributes)}{count};"
+        return f"{guard}mbarrier.arrive{_release(attributes)}.shared::cluster.b64 _, {_place(attributes)}{count};"
     return f"{{ .reg .b64 state; {guard}mbarrier.arrive.shared.b64 state, {_place(attributes)}{count}; }}"
 
 
