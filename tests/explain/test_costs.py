@@ -11,11 +11,13 @@ import pytest
 import glueball
 import glueball.language as gl
 from glueball.explain import ArrayDescription, Report, Traffic, explain
+from glueball.explain.costs import ROWS
 from glueball.explain.report import MASKED_NOTE
 from glueball.kernels.ladder import RUNGS, Rung, tensors
 from glueball.layouts import RegisterPermutation, SharedRoundTrip
 from glueball.targets import TARGETS
 from glueball.thread.memory import access_bytes
+from glueball.tile.operations import TILE_OPERATIONS
 from tests.kernels.cluster_kernels import converted
 
 
@@ -51,8 +53,9 @@ def check(
             counted = compiled.report
             writes = counted.shared_stores.wavefronts + counted.matrix_stores.wavefronts
             reads = counted.shared_loads.wavefronts + counted.matrix_loads.wavefronts
-            assert writes == conversion.wavefronts_write * programs
-            assert reads == conversion.wavefronts_read * programs
+            assert conversion.grid is not None
+            assert writes == conversion.grid.write.wavefronts == conversion.program.write.wavefronts * programs
+            assert reads == conversion.grid.read.wavefronts == conversion.program.read.wavefronts * programs
     assert report.shared_bytes == compiled.shared_bytes
     return report
 
@@ -249,4 +252,19 @@ def test_conversions_in_every_cta_of_a_cluster_count(monkeypatch: pytest.MonkeyP
     columns = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], cga_layout=[[1, 0]])
     report = check(converted, (1,), (x, y, rows, columns, 64, 64), {"num_warps": 4, "num_ctas": 2}, "sm_90a")
     (conversion,) = report.conversions
-    assert (conversion.wavefronts_write, conversion.wavefronts_read) == (128, 128)
+    assert (conversion.grid.write.wavefronts, conversion.grid.read.wavefronts) == (128, 128)
+
+
+WITHOUT_ROWS = {
+    "mbarrier_init", "mbarrier_invalidate", "mbarrier_arrive", "mbarrier_expect", "make_descriptor", "warpgroup_mma",
+}  # fmt: skip
+"""Operations on words of mbarriers and descriptors, and matrix units, which read shared memory by themselves."""
+
+
+def test_operations_that_access_memory_have_rows() -> None:
+    accessing = set()
+    for name, definition in TILE_OPERATIONS.items():
+        effects = definition.effects
+        if effects.reads_global or effects.writes_global or effects.reads_shared or effects.writes_shared:
+            accessing.add(name)
+    assert accessing - ROWS == WITHOUT_ROWS

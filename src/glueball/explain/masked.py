@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from glueball.explain.affine import Array, Mask
-from glueball.explain.report import Traffic
+from glueball.explain.traffic import Traffic
 from glueball.layouts import LinearLayout, global_access
 from glueball.layouts.memory import SECTOR_BYTES
 
@@ -78,7 +78,7 @@ def masked_traffic(
         kept = kept[kept & free.get(name, 0) == 0]
         places = places[..., None] ^ linear.table(name)[kept]
     places = places.reshape(-1, places.shape[-1])
-    coordinates = [places >> shift & extent - 1 for shift, extent in zip(linear.shifts(), linear.shape, strict=True)]
+    coordinates = linear.coordinates(places)
     active = np.ones(places.shape, bool)
     for first, along in margins:
         active &= first + sum(stride * index for stride, index in zip(along, coordinates, strict=True)) > 0

@@ -42,8 +42,13 @@ class Buffers:
 
 Known: TypeAlias = Affine | Mask | Buffers | None
 Grid: TypeAlias = tuple[int, int, int]
-ACCESSES = ("load", "store", "async_copy")
-"""Operations that move a tile to or from the addresses that a tile of pointers gives."""
+GREATEST = np.iinfo(np.int64).max
+"""No greater integers are followed."""
+ACCESSES = {
+    "load": (0, 1), "store": (0, 2), "async_copy": (1, 2), "atomic_change": (0, 2), "atomic_compare_exchange": (0, 3),
+    "atomic_load": (0, 1), "atomic_store": (0, 2), "atomic_poll": (0, None),
+}  # fmt: skip
+"""Operations that access what a tile of pointers points to: which operands are the pointers and the mask, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +205,8 @@ class Walker:
         attributes = operation.attributes
         match operation.opcode:
             case "constant":
-                return Affine(known(int(attributes["value"]))) if _is_integer(operation.result.type) else None
+                fits = _is_integer(operation.result.type) and abs(attributes["value"]) <= GREATEST
+                return Affine(known(int(attributes["value"]))) if fits else None
             case "make_range":
                 return Affine(known(attributes["start"]), (known(1),))
             case "program_id":
@@ -212,14 +218,15 @@ class Walker:
 def _visit(operation: Operation, operands: list[Known], chosen: Array | None, loops: tuple[Loop, ...]) -> Visit:
     if operation.opcode not in ACCESSES:
         return Visit(operation, chosen, loops, tuple(operands))
-    place, mask = (1, 2) if operation.opcode == "async_copy" else (0, 1 if operation.opcode == "load" else 2)
+    place, mask = ACCESSES[operation.opcode]
     pointers = operands[place]
     address = pointers if isinstance(pointers, Affine) else None
-    if len(operation.operands) <= mask:
+    if mask is None or len(operation.operands) <= mask:
         return Visit(operation, chosen, loops, tuple(operands), address)
-    shape = operation.operands[place].type.shape
-    found = operands[mask] if shape else Mask(())
-    runs = found if isinstance(found, Mask) else Mask((1,) * len(shape))
+    found, rank = operands[mask], len(operation.operands[place].type.shape)
+    if isinstance(found, Affine):
+        found = Mask((UNBOUNDED,) * rank, (found,))
+    runs = found if isinstance(found, Mask) else Mask((1,) * rank)
     return Visit(operation, chosen, loops, tuple(operands), address, runs)
 
 
