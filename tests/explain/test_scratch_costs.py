@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -133,3 +133,38 @@ def test_histograms(case: Case, bins: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert unknown.kind == "scratch_count" and "depend on the values" in unknown.notes[0]
     assert unknown.bytes == max(4 * bins, 16)
     assert report.shared_atomics is None and report.shared_loads is not None and report.shared_stores is not None
+
+
+@glueball.jit
+def turned_in_view(x, y, R: gl.constexpr, C: gl.constexpr, axis: gl.constexpr, shared: gl.constexpr,
+                   layout: gl.constexpr):  # fmt: skip
+    """Rows or columns change places three times: by a gather, a scatter, and additions to zeros."""
+    row = gl.arange(0, R, layout=gl.SliceLayout(1, layout))[:, None]
+    column = gl.arange(0, C, layout=gl.SliceLayout(0, layout))[None, :]
+    place = row * C + column
+    index = (R - 1 - row if axis == 0 else C - 1 - column) + gl.zeros([R, C], gl.int32, layout)
+    first = gl.allocate_shared_memory(gl.int32, [R, C], shared, gl.load(x + place))
+    second = gl.allocate_shared_memory(gl.int32, [R, C], shared)
+    third = gl.allocate_shared_memory(gl.int32, [R, C], shared, gl.zeros([R, C], gl.int32, layout))
+    second.scatter(first.gather(index, axis), index, axis)
+    third.atomic_scatter_add(second.load(layout), index, axis)
+    gl.store(y + place, third.load(layout))
+
+
+VIEWS = [
+    gl.SwizzledSharedLayout(1, 1, 1, [1, 0]),
+    gl.SwizzledSharedLayout(4, 1, 8, [1, 0]),
+    gl.SwizzledSharedLayout(1, 1, 1, [0, 1]),
+    gl.PaddedSharedLayout.with_identity_for([[16, 4]], [16, 32], [1, 0]),
+]
+
+
+@BY_EXAMPLE
+@given(case=CASES, axis=AXES, shared=st.sampled_from(VIEWS))
+def test_views_at_known_indices(case: Case, axis: int, shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = replace(case, shape=(16, 32))
+    x, y = np.arange(512, dtype=np.int32).reshape(case.shape), np.zeros(case.shape, np.int32)
+    report = case.check(monkeypatch, turned_in_view, x, y, *case.shape, axis, shared, case.layout())
+    assert np.array_equal(y, np.flip(x, axis))
+    known(report)
+    assert {row.kind for row in report.views} >= {"view_gather", "view_scatter", "view_atomic"}

@@ -12,11 +12,9 @@ import numpy as np
 from glueball.explain.access_costs import access_measure
 from glueball.explain.asynchronous_costs import (
     BULK_COPIES,
-    VIEW_ACCESSES,
     WAITS,
     Scene,
     bulk_measure,
-    view_measure,
     wait_measure,
 )
 from glueball.explain.flight import FLIGHT, most_in_flight, rings_of
@@ -29,6 +27,7 @@ from glueball.explain.scratch_costs import SCRATCH_ACCESSES, scratch_measure
 from glueball.explain.shared_costs import round_trip_access
 from glueball.explain.traffic import ConversionTraffic
 from glueball.explain.turns import TurnWalker
+from glueball.explain.view_costs import VIEW_ACCESSES, view_measure
 from glueball.layouts import ConversionPlan, SharedRoundTrip
 from glueball.targets import Target
 from glueball.tensor_map import TensorMap

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 
-from glueball.explain.affine import Affine, Array
+from glueball.explain.indexed_costs import BY_INDEX_NOTE, Indexed, RowByRow, indexed_traffic, known_indices
 from glueball.explain.measure import Measure, measured, unknown_executions
 from glueball.explain.pointers import Visit
 from glueball.explain.report import ScratchCost
@@ -24,7 +22,6 @@ from glueball.tile.types import distributed_type, element_of
 
 SCRATCH_ACCESSES = ("scratch_write", "scratch_write_slice", "scratch_read", "scratch_gather", "scratch_count")
 
-BY_INDEX_NOTE = "bank conflicts depend on the indices, so wavefronts are not counted"
 BY_VALUE_NOTE = "bank conflicts depend on the values that are counted, so wavefronts are not counted"
 
 
@@ -38,11 +35,13 @@ def scratch_measure(visits: Sequence[Visit], sizes: Mapping[str, int], target: T
 
     def count(visit: Visit, programs: int) -> SharedTraffic | None:
         executions = visit.executions(programs)
-        if executions is None:
+        if executions is None or operation.opcode == "scratch_count":
             return None
-        if operation.opcode == "scratch_gather":
-            return _gathered(visit, tile, target, executions)
-        return None if once is None else once.times(int(executions.sum()))
+        if once is not None:
+            return once.times(int(executions.sum()))
+        indices, attributes = known_indices(visit.operands[0]), operation.attributes
+        access = Indexed(tile.linear, attributes["axis"], RowByRow(tuple(attributes["shape"])), itemsize, load=True)
+        return None if indices is None else indexed_traffic(access, indices, executions, target)
 
     vectors = operation.opcode in ("scratch_write", "scratch_read")
     row = ScratchCost(
@@ -65,7 +64,7 @@ def _notes(visit: Visit) -> tuple[str, ...]:
     match visit.operation.opcode:
         case "scratch_count":
             return (BY_VALUE_NOTE,)
-        case "scratch_gather" if _along(visit) is None:
+        case "scratch_gather" if known_indices(visit.operands[0]) is None:
             return (BY_INDEX_NOTE,)
     return ()
 
@@ -109,52 +108,4 @@ def _slice(linear: LinearLayout, axis: int, place: int, itemsize: int, target: T
             lanes = np.where(active & (along == left), offsets, -1)
             if (lanes >= 0).any():
                 total += request_traffic(lanes, itemsize, target, load=False).times(count)
-    return total
-
-
-def _along(visit: Visit) -> tuple[Affine, tuple[int, ...]] | None:
-    """The indices of a gather and how they change along each dimension, where they are known."""
-    (index,) = visit.operands
-    if not isinstance(index, Affine) or index.base.values is None or index.steps:
-        return None
-    strides = [stride.value for stride in index.strides]
-    found = tuple(stride for stride in strides if stride is not None)
-    return (index, found) if len(found) == len(strides) else None
-
-
-def _gathered(visit: Visit, tile: distributed_type, target: Target, executions: Array) -> SharedTraffic | None:
-    """The traffic of all executions of a gather."""
-    along = _along(visit)
-    if along is None:
-        return None
-    index, strides = along
-    attributes, itemsize = visit.operation.attributes, element_of(tile).itemsize
-    starts = np.broadcast_to(np.asarray(index.base.values), executions.shape)
-    total = SharedTraffic()
-    for start in np.unique(starts[executions > 0]).tolist():
-        once = _gathered_once(tile.linear, attributes["axis"], attributes["shape"], start, strides, itemsize, target)
-        total += once.times(int(executions[starts == start].sum()))
-    return total
-
-
-@lru_cache(maxsize=256)
-def _gathered_once(
-    linear: LinearLayout,
-    axis: int,
-    shape: tuple[int, ...],
-    start: int,
-    strides: tuple[int, ...],
-    itemsize: int,
-    target: Target,
-) -> SharedTraffic:
-    """One gather whose indices are `start` at the first element and change by `strides`: each register of each lane."""
-    steps = [math.prod(shape[position + 1 :]) for position in range(len(shape))]
-    total = SharedTraffic()
-    requests = np.bitwise_xor.outer(linear.table("register"), linear.table("warp"))
-    for request in np.bitwise_xor.outer(requests, linear.table("block")).ravel().tolist():
-        coordinates = linear.coordinates(request ^ linear.table("lane"))
-        chosen = start + sum(stride * each for stride, each in zip(strides, coordinates, strict=True))
-        coordinates[axis] = np.asarray(chosen)
-        offsets = sum(step * each for step, each in zip(steps, coordinates, strict=True))
-        total += request_traffic(np.asarray(offsets * itemsize), itemsize, target, load=True)
     return total

@@ -83,9 +83,9 @@ def _vectors(
     offsets, ctas, size = tile_offsets(linear, kind), tile_ctas(linear, kind), kind.element_ty.itemsize
     remote = leaves_cta(linear, kind)
     if paddings(kind.layout):
-        if remote or not is_whole(kind) or free["lane"] or free["warp"]:
+        if remote or not is_whole(kind) or any(offsets.flat_bases("block")):
             return None
-        return _padded(offsets, kind, vector, target, load=load)
+        return _padded(offsets, kind, free, vector, target, load=load)
     lanes = np.where(np.arange(offsets.size("lane")) & free["lane"], -1, offsets.table("lane") * size)
     pairs = zip(offsets.flat_bases("register"), ctas.flat_bases("register"), strict=True)
     instructions = (1 << f2.rank(offset + offsets.shape[0] * cta for offset, cta in pairs)) // vector
@@ -94,15 +94,19 @@ def _vectors(
     return once.times(instructions * warps)
 
 
-def _padded(offsets: LinearLayout, kind: Descriptor, vector: int, target: Target, *, load: bool) -> SharedTraffic:
+def _padded(
+    offsets: LinearLayout, kind: Descriptor, free: dict[str, int], vector: int, target: Target, *, load: bool
+) -> SharedTraffic:
     """Padding moves every access elsewhere in the banks."""
     lanes, size = offsets.table("lane") & -vector, kind.element_ty.itemsize
+    idle = np.arange(offsets.size("lane")) & free["lane"] != 0
+    warps = offsets.table("warp")[np.arange(offsets.size("warp")) & free["warp"] == 0]
     total = SharedTraffic()
-    for warp in (offsets.table("warp") & -vector).tolist():
+    for warp in (warps & -vector).tolist():
         for start in np.unique(offsets.table("register") & -vector).tolist():
             places = lanes ^ start ^ warp
             moved = places + sum(places // interval * padding for interval, padding in paddings(kind.layout))
-            total += request_traffic(np.asarray(moved * size), vector * size, target, load=load)
+            total += request_traffic(np.where(idle, -1, moved * size), vector * size, target, load=load)
     return total
 
 
