@@ -196,6 +196,31 @@ def test_a_stride_that_is_not_known_is_said() -> None:
 
 
 @glueball.jit
+def copied_as_bytes(x_ptr, y_ptr, BLOCK: gl.constexpr, layout: gl.constexpr):
+    offsets = gl.arange(0, BLOCK, layout=layout)
+    x, y = x_ptr.to(gl.pointer_type(gl.int8)), y_ptr.to(gl.pointer_type(gl.int8))
+    gl.store(y + offsets, gl.load(x + offsets))
+
+
+@glueball.jit
+def with_large_literals(y_ptr, BLOCK: gl.constexpr, layout: gl.constexpr):
+    offsets = gl.arange(0, BLOCK, layout=layout)
+    gl.store(y_ptr + offsets, (offsets.to(gl.uint64) << 63) + 0xFFFFFFFFFFFFFFFF)
+
+
+def test_literals_of_more_bits_than_are_followed() -> None:
+    y = np.zeros(512, np.uint64)
+    check(with_large_literals, (1,), (y,), {"BLOCK": 512, "layout": FOUR}, "sm_90a")
+    assert y[0] == (1 << 64) - 1 and y[1] == (1 << 63) - 1
+
+
+def test_pointers_to_another_type() -> None:
+    x, y = np.zeros(512, np.float32), np.zeros(512, np.float32)
+    report = check(copied_as_bytes, (1,), (x, y), {"BLOCK": 512, "layout": FOUR}, "sm_90a")
+    assert [(row.argument, row.vector_bytes) for row in report.accesses] == [("x_ptr", 4), ("y_ptr", 4)]
+
+
+@glueball.jit
 def convert_twice(x_ptr, y_ptr, first: gl.constexpr, second: gl.constexpr, third: gl.constexpr, BLOCK: gl.constexpr):
     value = gl.load(x_ptr + gl.arange(0, BLOCK, layout=first))
     value = gl.convert_layout(value, second)

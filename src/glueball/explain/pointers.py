@@ -42,8 +42,6 @@ class Buffers:
 
 Known: TypeAlias = Affine | Mask | Buffers | None
 Grid: TypeAlias = tuple[int, int, int]
-GREATEST = np.iinfo(np.int64).max
-"""No greater integers are followed."""
 ACCESSES = {
     "load": (0, 1), "store": (0, 2), "async_copy": (1, 2), "atomic_change": (0, 2), "atomic_compare_exchange": (0, 3),
     "atomic_load": (0, 1), "atomic_store": (0, 2), "atomic_poll": (0, None),
@@ -205,8 +203,7 @@ class Walker:
         attributes = operation.attributes
         match operation.opcode:
             case "constant":
-                fits = _is_integer(operation.result.type) and abs(attributes["value"]) <= GREATEST
-                return Affine(known(int(attributes["value"]))) if fits else None
+                return Affine(known(int(attributes["value"]))) if _is_integer(operation.result.type) else None
             case "make_range":
                 return Affine(known(attributes["start"]), (known(1),))
             case "program_id":
@@ -340,6 +337,13 @@ def _cast(operation: Operation, operands: list[Known]) -> Known:
     return operands[0] if isinstance(kind, pointer_type) or (kind.is_int() and not kind.is_bool()) else None
 
 
+def _bitcast(operation: Operation, operands: list[Known]) -> Known:
+    """Pointers to another type keep their address."""
+    if isinstance(operation.result.type.scalar, pointer_type):
+        return operands[0]
+    return None if _rank(operation.result.type) else _scalar(operation, operands)
+
+
 def _compare(operation: Operation, operands: list[Known]) -> Known:
     left, right = operands
     if not isinstance(left, Affine) or not isinstance(right, Affine):
@@ -369,6 +373,7 @@ _RULES: dict[str, Callable[[Operation, list[Known]], Known]] = {
     "hint": _keep,
     "permute_registers": _keep,
     "shuffle": _keep,
+    "bitcast": _bitcast,
     "cast": _cast,
     "compare": _compare,
     "and": _logic,
