@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import glueball
 import glueball.language as gl
-from glueball.explain import Report
+from glueball.explain import Report, explain, render
 from glueball.kernels.ladder import Launch
 from tests.explain.differential import check
 from tests.kernels import random_layouts
@@ -66,6 +66,17 @@ def known(report: Report) -> None:
 def test_reductions(case: Case, axis: int | None, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x, out = np.ones(case.shape, dtype), np.zeros(256, dtype)
     known(case.check(monkeypatch, sum_kernel, x, out, *case.shape, axis, case.layout()))
+
+
+def test_one_program_without_a_grid() -> None:
+    layout = gl.BlockedLayout([1, 4], [4, 8], [2, 2], [1, 0])
+    arguments = (np.ones((64, 64), np.float32), np.zeros(64, np.float32), 64, 64, 1, layout)
+    one = explain(sum_kernel, arguments, target="sm_90a")
+    many = explain(sum_kernel, arguments, target="sm_90a", grid=(3, 5))
+    assert one.shared_loads is not None and one.shared_loads.wavefronts > 0
+    assert many.shared_loads == one.shared_loads.times(15)
+    assert many.shared_stores == one.shared_stores.times(15)
+    assert "wavefronts a program" in render(one)
 
 
 @BY_EXAMPLE
