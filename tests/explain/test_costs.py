@@ -12,7 +12,6 @@ import glueball
 import glueball.language as gl
 from glueball.explain import ArrayDescription, Report, Traffic, explain
 from glueball.explain.costs import ROWS
-from glueball.explain.report import MASKED_NOTE
 from glueball.kernels.ladder import RUNGS, Rung, tensors
 from glueball.layouts import RegisterPermutation, SharedRoundTrip
 from glueball.targets import TARGETS
@@ -73,6 +72,18 @@ def test_every_rung_is_predicted(rung: Rung, target: str, monkeypatch: pytest.Mo
     assert len(report.accesses) == 2
     if rung.name != "a" and target == "sm_90a":  # 64 lanes are more than some tiles have work for
         assert report.total is not None and report.total.useful_bytes == launch.bytes
+
+
+@pytest.mark.parametrize("size", [(37, 75), (300, 203)], ids=str)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_masks_that_cut_tiles(rung: Rung, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+    source, destination = tensors(rung.view, lambda shape: np.zeros(shape, np.float32), *size)
+    source[...] = np.arange(source.size, dtype=np.float32).reshape(source.shape)
+    launch = rung.launch(source, destination, 32)
+    report = check(launch.kernel, launch.grid, launch.arguments, launch.keywords, "sm_90a")
+    assert np.array_equal(source, destination)
+    assert not any(row.notes for row in report.accesses)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +203,7 @@ def test_a_stride_that_is_not_known_is_said() -> None:
     assert load.vector_bytes == store.vector_bytes == 16
     assert load.strides == (None, 1) and load.program is None
     assert "stride along dimension 0 is not known" in load.notes[0]
-    assert store.strides == (128, 1) and store.program is not None and store.notes == (MASKED_NOTE,)
+    assert store.strides == (128, 1) and store.program is not None and store.notes == ()
 
 
 @glueball.jit

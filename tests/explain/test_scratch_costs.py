@@ -19,6 +19,7 @@ from tests.kernels import random_layouts
 from tests.kernels.test_gathers import gather_kernel, gather_slice, histogram_kernel
 from tests.kernels.test_reductions import sum_kernel, welford_kernel
 from tests.kernels.test_scans import cumsum_kernel
+from tests.kernels.test_shared_memory import change
 
 SHAPES = [(4, 64), (32, 16), (1, 256), (128, 1), (64, 64)]
 TYPES = [np.int8, np.float16, np.int32, np.float64]
@@ -179,3 +180,12 @@ def test_views_at_known_indices(case: Case, axis: int, shared: Any, monkeypatch:
     assert np.array_equal(y, np.flip(x, axis))
     known(report)
     assert {row.kind for row in report.views} >= {"view_gather", "view_scatter", "view_atomic"}
+
+
+def test_masked_atomics_of_views_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, index, chosen, y, old = (np.zeros((16, 32), np.int32) for _ in range(5))
+    launch = Launch(change, (2,), (x, index, chosen, y, old, 16, 32, 0, "add"), {"num_warps": 4}, 0)
+    report = check(launch, monkeypatch)
+    (unknown,) = (row for row in report.views if row.grid is None)
+    assert unknown.kind == "view_atomic" and unknown.notes == ("masked, so wavefronts are not counted",)
+    assert report.shared_atomics is None and "shared atomics  not counted" in render(report)

@@ -28,16 +28,12 @@ POLL_NOTE = "how often it reads depends on when others write, so its sectors are
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How the threads of a program share one access: who holds which element, and the vectors that lowering forms.
-
-    `exact` says that masks are counted as they are where they are known, and not as if every element were inside.
-    """
+    """How the threads of a program share one access: who holds which element, and the vectors that lowering forms."""
 
     kind: str
     linear: LinearLayout
     element_bits: int
     vector: int
-    exact: bool
 
     def once(self, strides: tuple[int, ...], residue: int) -> Traffic:
         """Traffic of one execution whose base address leaves a residue modulo the sector size."""
@@ -46,7 +42,7 @@ class Geometry:
     def traffic(self, visit: Visit, programs: int) -> Traffic | None:
         """Traffic of all executions in some programs; `None` where something about them is not known."""
         strides = _element_strides(visit.address, self.element_bits)
-        margins = self.margins(visit, programs)
+        margins = _margins(visit, programs)
         if strides is None or visit.chosen is None or self.kind == "atomic_poll":
             return None
         if margins is None:
@@ -63,10 +59,6 @@ class Geometry:
                 total += once.times(int(residues[residue]))
         return total
 
-    def margins(self, visit: Visit, programs: int) -> list[tuple[Array, tuple[int, ...]]] | None:
-        """The margins of the mask, where it is counted exactly."""
-        return margins_of(visit.mask, programs) if self.exact and visit.mask is not None else None
-
     def _whole(self, strides: tuple[int, ...], residues: Array | None) -> Traffic | None:
         """Traffic of executions, given how many start at each place in a sector, in which every element is inside."""
         if residues is None:
@@ -75,6 +67,11 @@ class Geometry:
         for residue in np.flatnonzero(residues):
             total += self.once(strides, int(residue)).times(int(residues[residue]))
         return total
+
+
+def _margins(visit: Visit, programs: int) -> list[tuple[Array, tuple[int, ...]]] | None:
+    """The margins of the mask; `None` where they are not known, and every element counts as if it were inside."""
+    return None if visit.mask is None else margins_of(visit.mask, programs)
 
 
 @lru_cache(maxsize=1024)
@@ -90,12 +87,11 @@ def _traffic(
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Where an operation is executed: CTAs, warps of each, and lanes; and whether loops are walked turn by turn."""
+    """Where an operation is executed: CTAs, warps of each, and lanes."""
 
     ctas: int
     warps: int
     lanes: int
-    by_turns: bool
 
 
 def geometry_of(visit: Visit, pointers: Value, where: Executed) -> Geometry:
@@ -115,7 +111,7 @@ def geometry_of(visit: Visit, pointers: Value, where: Executed) -> Geometry:
         vector = _vector(linear, visit.address, visit.mask, bits)
     if opcode == "async_copy":
         vector = min(vector, _side_by_side(visit))
-    return Geometry(opcode, linear, bits, vector, where.by_turns or opcode in ATOMICS)
+    return Geometry(opcode, linear, bits, vector)
 
 
 def _side_by_side(visit: Visit) -> int:
@@ -249,7 +245,7 @@ def access_measure(visits: Sequence[Visit], where: Executed) -> Measure[Traffic]
         program=None,
         grid=None,
         change=operation.attributes.get("kind"),
-        notes=tuple(_notes(visit, shown, masked=geometry.margins(visit, 1) is None)),
+        notes=tuple(_notes(visit, shown, masked=_margins(visit, 1) is None)),
     )
     return measured(Measure(row, Traffic(), geometry.traffic), visits)
 

@@ -28,7 +28,7 @@ class Scene:
     """What rows are made from beside visits.
 
     `ctas` are those of a program, `warps` those of a CTA that execute each operation, `labels` what allocations are
-    called; `by_turns` says that loops are walked turn by turn.
+    called.
     """
 
     target: Target
@@ -36,11 +36,10 @@ class Scene:
     labels: Mapping[str, str]
     ctas: int
     warps: Mapping[Operation, int]
-    by_turns: bool
 
     def where(self, operation: Operation) -> Executed:
         """Where an operation is executed."""
-        return Executed(self.ctas, self.warps[operation], self.target.lanes, self.by_turns)
+        return Executed(self.ctas, self.warps[operation], self.target.lanes)
 
 
 def bulk_measure(visits: Sequence[Visit], scene: Scene) -> Measure[Traffic]:

@@ -59,10 +59,9 @@ def analyse(
     """
     labels = labels_of(each for each in function.body.walk() if each.opcode == "allocate_shared")
     maps = {name: value for name, value in arguments.items() if isinstance(value, TensorMap)}
-    by_turns = any(operation.opcode in TURNING for operation in function.body.walk())
-    scene = Scene(target, maps, labels, function.num_ctas, dict(walk_with_warps(function)), by_turns)
+    scene = Scene(target, maps, labels, function.num_ctas, dict(walk_with_warps(function)))
     numbers = {name: value for name, value in arguments.items() if not isinstance(value, TensorMap)}
-    kind = TurnWalker if by_turns else Walker
+    kind = TurnWalker if any(operation.opcode in TURNING for operation in function.body.walk()) else Walker
     found = kind(Programs((np.zeros(1, np.int64),) * 3, grid), ROWS).function(function, numbers)
     scratch = _scratch_memory(function)
     measures = {

@@ -19,8 +19,8 @@ from glueball.tile.types import distributed_type, shared_memory_descriptor_type
 
 BY_INDEX = {"view_gather": 1, "view_scatter": 2, "view_atomic": 2}
 """Accesses of elements at indices along an axis, and which operand has those."""
-MOST_OPERANDS = 3
-"""Those of such an access without a mask."""
+UNMASKED_OPERANDS = 3
+"""As many operands as such an access has at most without a mask."""
 VIEW_ACCESSES = ("view_load", "view_store", "async_store", *BY_INDEX)
 READS = ("view_load", "view_gather", "view_atomic")
 
@@ -103,7 +103,7 @@ def _by_index(visit: Visit, tile: distributed_type, kind: Descriptor, scene: Sce
     reads = operation.opcode == "view_gather"
     access = Indexed(tile.linear, operation.attributes["axis"], InView(kind), size, load=reads, once=not reads)
     notes: tuple[str, ...] = ()
-    if len(operation.operands) > MOST_OPERANDS:
+    if len(operation.operands) > UNMASKED_OPERANDS:
         notes = (CHOSEN_NOTE,)
     elif paddings(kind.layout) and not is_whole(kind):
         notes = (ELSEWHERE_NOTE,)
