@@ -67,18 +67,15 @@ def closed_form(rung: Rung, source: Any, destination: Any) -> dict[str, int]:
     """What the layouts say."""
     launch = rung.launch(source, destination, 32)
     report = explain(launch.kernel, launch.arguments, launch.keywords, target="sm_90a", grid=launch.grid)
-    loads, stores = report.loads, report.stores
-    assert loads is not None and stores is not None
-    programs = int(np.prod(launch.grid))
-    warps = launch.keywords["num_warps"]
-    plans = [conversion.plan for conversion in report.conversions]
+    loads, stores, shared = report.loads, report.stores, (report.shared_loads, report.shared_stores)
+    assert loads is not None and stores is not None and shared[0] is not None and shared[1] is not None
     return {
         "load sectors": loads.sectors,
         "load requests": loads.requests,
         "store sectors": stores.sectors,
         "store requests": stores.requests,
-        "shared load wavefronts": sum(plan.wavefronts_read for plan in plans) * warps * programs,
-        "shared store wavefronts": sum(plan.wavefronts_write for plan in plans) * warps * programs,
+        "shared load wavefronts": shared[0].wavefronts,
+        "shared store wavefronts": shared[1].wavefronts,
     }
 
 

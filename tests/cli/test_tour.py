@@ -29,13 +29,13 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "gfx950"])
-def test_every_rung_is_counted_as_predicted_and_verified(target: str) -> None:
-    result = CliRunner().invoke(
-        commands, ["tour", "--json", "--size", "128x256", "--executor", "sim", "--target", target]
-    )
+@pytest.mark.parametrize(("rows", "columns"), [(128, 256), (37, 100), (1, 1)])
+def test_every_rung_is_counted_as_predicted_and_verified(rows: int, columns: int, target: str) -> None:
+    size = f"{rows}x{columns}"
+    result = CliRunner().invoke(commands, ["tour", "--json", "--size", size, "--executor", "sim", "--target", target])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    assert (data["executor"], data["target"], data["rows"], data["columns"]) == ("sim", target, 128, 256)
+    assert (data["executor"], data["target"], data["rows"], data["columns"]) == ("sim", target, rows, columns)
     assert data["verified"] is True
     assert [rung["rung"] for rung in data["rungs"]] == [rung.name for rung in RUNGS]
     for rung in data["rungs"]:
@@ -44,7 +44,7 @@ def test_every_rung_is_counted_as_predicted_and_verified(target: str) -> None:
         assert rung["differences"] == 0
         assert rung["seconds"] is rung["terabytes_per_second"] is None
     by_name = {rung["rung"]: rung for rung in data["rungs"]}
-    if target == "sm_90a":
+    if target == "sm_90a" and rows == 128:
         assert by_name["b8"]["predicted_loads"] == {"sectors_per_request": 32, "efficiency": 0.5}
         assert by_name["f-converted"]["layouts"] == [
             "BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])",
@@ -58,7 +58,6 @@ def test_the_table_has_a_row_for_every_rung() -> None:
     rows = {line.split()[0]: line for line in result.stdout.splitlines() if line[:1].strip()}
     assert all(rung.name in rows for rung in RUNGS)
     assert rows["f-rows"].split()[-4:] == ["4/32", "100/12.5", "4/32", "100/12.5"]
-    assert "cut tiles off" not in result.stdout
     assert "equal to its source, bit by bit" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
@@ -68,7 +67,6 @@ def test_ragged_sizes_are_copied_whole(size: str) -> None:
     result = CliRunner().invoke(commands, ["tour", "--size", size, "--executor", "sim", "--target", "gfx950"])
     assert result.exit_code == 0, result.output
     assert "equal to its source, bit by bit" in result.stdout
-    assert "cut tiles off" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 

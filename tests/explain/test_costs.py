@@ -11,11 +11,12 @@ import pytest
 import glueball
 import glueball.language as gl
 from glueball.explain import ArrayDescription, Report, Traffic, explain
-from glueball.explain.report import MASKED_NOTE
+from glueball.explain.costs import ROWS
 from glueball.kernels.ladder import RUNGS, Rung, tensors
 from glueball.layouts import RegisterPermutation, SharedRoundTrip
 from glueball.targets import TARGETS
 from glueball.thread.memory import access_bytes
+from glueball.tile.operations import TILE_OPERATIONS
 from tests.kernels.cluster_kernels import converted
 
 
@@ -51,8 +52,9 @@ def check(
             counted = compiled.report
             writes = counted.shared_stores.wavefronts + counted.matrix_stores.wavefronts
             reads = counted.shared_loads.wavefronts + counted.matrix_loads.wavefronts
-            assert writes == conversion.wavefronts_write * programs
-            assert reads == conversion.wavefronts_read * programs
+            assert conversion.grid is not None
+            assert writes == conversion.grid.write.wavefronts == conversion.program.write.wavefronts * programs
+            assert reads == conversion.grid.read.wavefronts == conversion.program.read.wavefronts * programs
     assert report.shared_bytes == compiled.shared_bytes
     return report
 
@@ -70,6 +72,18 @@ def test_every_rung_is_predicted(rung: Rung, target: str, monkeypatch: pytest.Mo
     assert len(report.accesses) == 2
     if rung.name != "a" and target == "sm_90a":  # 64 lanes are more than some tiles have work for
         assert report.total is not None and report.total.useful_bytes == launch.bytes
+
+
+@pytest.mark.parametrize("size", [(37, 75), (300, 203)], ids=str)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_masks_that_cut_tiles(rung: Rung, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_TARGET", "sm_90a")
+    source, destination = tensors(rung.view, lambda shape: np.zeros(shape, np.float32), *size)
+    source[...] = np.arange(source.size, dtype=np.float32).reshape(source.shape)
+    launch = rung.launch(source, destination, 32)
+    report = check(launch.kernel, launch.grid, launch.arguments, launch.keywords, "sm_90a")
+    assert np.array_equal(source, destination)
+    assert not any(row.notes for row in report.accesses)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +230,32 @@ def test_a_stride_that_is_not_known_is_said() -> None:
     assert load.vector_bytes == store.vector_bytes == 16
     assert load.strides == (None, 1) and load.program is None
     assert "stride along dimension 0 is not known" in load.notes[0]
-    assert store.strides == (128, 1) and store.program is not None and store.notes == (MASKED_NOTE,)
+    assert store.strides == (128, 1) and store.program is not None and store.notes == ()
+
+
+@glueball.jit
+def copied_as_bytes(x_ptr, y_ptr, BLOCK: gl.constexpr, layout: gl.constexpr):
+    offsets = gl.arange(0, BLOCK, layout=layout)
+    x, y = x_ptr.to(gl.pointer_type(gl.int8)), y_ptr.to(gl.pointer_type(gl.int8))
+    gl.store(y + offsets, gl.load(x + offsets))
+
+
+@glueball.jit
+def with_large_literals(y_ptr, BLOCK: gl.constexpr, layout: gl.constexpr):
+    offsets = gl.arange(0, BLOCK, layout=layout)
+    gl.store(y_ptr + offsets, (offsets.to(gl.uint64) << 63) + 0xFFFFFFFFFFFFFFFF)
+
+
+def test_literals_of_more_bits_than_are_followed() -> None:
+    y = np.zeros(512, np.uint64)
+    check(with_large_literals, (1,), (y,), {"BLOCK": 512, "layout": FOUR}, "sm_90a")
+    assert y[0] == (1 << 64) - 1 and y[1] == (1 << 63) - 1
+
+
+def test_pointers_to_another_type() -> None:
+    x, y = np.zeros(512, np.float32), np.zeros(512, np.float32)
+    report = check(copied_as_bytes, (1,), (x, y), {"BLOCK": 512, "layout": FOUR}, "sm_90a")
+    assert [(row.argument, row.vector_bytes) for row in report.accesses] == [("x_ptr", 4), ("y_ptr", 4)]
 
 
 @glueball.jit
@@ -276,4 +315,19 @@ def test_conversions_in_every_cta_of_a_cluster_count(monkeypatch: pytest.MonkeyP
     columns = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1], cga_layout=[[1, 0]])
     report = check(converted, (1,), (x, y, rows, columns, 64, 64), {"num_warps": 4, "num_ctas": 2}, "sm_90a")
     (conversion,) = report.conversions
-    assert (conversion.wavefronts_write, conversion.wavefronts_read) == (128, 128)
+    assert (conversion.grid.write.wavefronts, conversion.grid.read.wavefronts) == (128, 128)
+
+
+WITHOUT_ROWS = {
+    "mbarrier_init", "mbarrier_invalidate", "mbarrier_arrive", "mbarrier_expect", "make_descriptor", "warpgroup_mma",
+}  # fmt: skip
+"""Operations on words of mbarriers and descriptors, and matrix units, which read shared memory by themselves."""
+
+
+def test_operations_that_access_memory_have_rows() -> None:
+    accessing = set()
+    for name, definition in TILE_OPERATIONS.items():
+        effects = definition.effects
+        if effects.reads_global or effects.writes_global or effects.reads_shared or effects.writes_shared:
+            accessing.add(name)
+    assert accessing - ROWS == WITHOUT_ROWS

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from glueball.layouts import BlockedLayout
+from glueball.layouts import BlockedLayout, DistributedLinearLayout
 from glueball.lower import lower
 from glueball.targets import TARGETS
 from glueball.thread.ir import Function
@@ -53,6 +53,12 @@ def test_neighbouring_registers_move_together(element, size, expected):
     function = copy(element, 32 * 4 * size, BlockedLayout([size], [32], [4], [0]), (16, 16, 16))
     assert counts(function, "global_load") == [expected]
     assert counts(function, "global_store") == [expected]
+
+
+def test_lanes_that_are_shifted_down_to_their_place_keep_vectors_whole():
+    layout = DistributedLinearLayout([[1], [2]], [[0], [0], [0], [4], [8]], [[16], [32]], [], [64])
+    function = copy(float32, 64, layout, (16, 16, 16))
+    assert counts(function, "global_load") == counts(function, "global_store") == [4]
 
 
 def test_sixteen_bytes_are_the_most():

@@ -217,3 +217,22 @@ def test_memory_of_others_is_not_overwritten(schedule: str, monkeypatch: pytest.
     assert isinstance(error, SharedMemoryRaceError | OverwriteInFlightError | PhaseOverrunError), error
     assert "CTA" in str(error)
     overwritten[(1,)](source, y, tile, True, num_ctas=2)
+
+
+def test_a_request_whose_lanes_go_to_several_ctas_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_EXECUTOR", "sim")
+    x, y = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    lanes, warps = [[256], [1], [2], [4], [8]], [[16], [32]]
+    both = gl.DistributedLinearLayout([[128]], lanes, warps, [[64]], [512])
+    sent = kernels.sent[(1,)](x, y, both, SPLIT, LINE, 512, num_ctas=2).report.remote_stores
+    assert np.array_equal(x, y)
+    rows, columns = np.arange(512, dtype=np.int32), np.zeros(512, np.int32)
+    home = gl.BlockedLayout([1, 2], [1, 32], [1, 4], [1, 0], [[1, 0]])
+    lanes, warps = [[1, 0], [0, 1], [0, 2], [0, 4], [0, 8]], [[0, 16], [0, 32]]
+    other = gl.DistributedLinearLayout([[0, 128]], lanes, warps, [[0, 64]], [2, 256])
+    shared = gl.SwizzledSharedLayout(1, 1, 1, [1, 0], [[1, 0]])
+    read = kernels.through_view[(1,)](rows, columns, home, shared, other, 2, 256, num_ctas=2).report.remote_loads
+    assert np.array_equal(rows, columns)
+    requests = 2 * 2 * 4
+    for counts in (sent, read):
+        assert (counts.requests, counts.wavefronts, counts.ideal_wavefronts) == (requests, 2 * requests, 2 * requests)

@@ -48,11 +48,6 @@ class RungResult:
     share_of_copy: float | None
     differences: int
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether what was counted differs from what whole tiles would cost."""
-        return (self.predicted_loads, self.predicted_stores) != (self.counted_loads, self.counted_stores)
-
 
 @dataclass(frozen=True, slots=True)
 class TourResults:
@@ -157,8 +152,6 @@ def print_results(results: TourResults, console: Console) -> None:
     console.print(table)
     say("\nLayouts: size_per_thread, threads_per_warp, warps_per_cta, order.")
     say("Sectors of 32 bytes that one warp-wide request touches; pairs are load/store.")
-    if simulated and any(result.is_cut for result in results.rungs):
-        say("Predictions are for whole tiles; counts differ where edges cut tiles off.")
     if results.copy_terabytes_per_second is not None:
         say(f"The driver's plain copy moves {results.copy_terabytes_per_second:.3g} TB/s.")
     if results.verified:

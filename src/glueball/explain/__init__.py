@@ -19,13 +19,12 @@ from glueball.explain.report import (
     Occupancy,
     Report,
     Ring,
-    SharedTraffic,
-    Traffic,
-    UncountedCost,
+    ScratchCost,
     ViewCost,
     WaitCost,
 )
 from glueball.explain.text import render
+from glueball.explain.traffic import ConversionTraffic, SharedTraffic, Traffic
 
 __all__ = [
     "AccessCost",
@@ -33,13 +32,14 @@ __all__ = [
     "BarrierCost",
     "BulkCost",
     "ConversionCost",
+    "ConversionTraffic",
     "CostModel",
     "Occupancy",
     "Report",
     "Ring",
+    "ScratchCost",
     "SharedTraffic",
     "Traffic",
-    "UncountedCost",
     "ViewCost",
     "WaitCost",
     "explain",

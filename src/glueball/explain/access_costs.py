@@ -11,9 +11,10 @@ import numpy as np
 
 from glueball.explain.affine import ZERO, Affine, Array, Mask, Number
 from glueball.explain.masked import margins_of, masked_traffic, parted
-from glueball.explain.measure import Measure, measured
-from glueball.explain.pointers import Visit
-from glueball.explain.report import MASKED_NOTE, AccessCost, Traffic
+from glueball.explain.measure import HOW_OFTEN_NOTE, Measure, measured
+from glueball.explain.pointers import ACCESSES, Visit
+from glueball.explain.report import ATOMICS, MASKED_NOTE, AccessCost
+from glueball.explain.traffic import Traffic
 from glueball.layouts import LinearLayout, global_access
 from glueball.layouts.memory import SECTOR_BYTES, VECTOR_BYTES
 from glueball.tile.ir import Value
@@ -22,20 +23,17 @@ from glueball.tile.shared_views import coordinate_offsets, tile_ctas, tile_offse
 from glueball.tile.types import distributed_type, pointer_type, shared_memory_descriptor_type
 
 FAR = 1 << 32
+POLL_NOTE = "how often it reads depends on when others write, so its sectors are not counted"
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How the threads of a program share one access: who holds which element, and the vectors that lowering forms.
-
-    `exact` says that masks are counted as they are where they are known, and not as if every element were inside.
-    """
+    """How the threads of a program share one access: who holds which element, and the vectors that lowering forms."""
 
     kind: str
     linear: LinearLayout
     element_bits: int
     vector: int
-    exact: bool
 
     def once(self, strides: tuple[int, ...], residue: int) -> Traffic:
         """Traffic of one execution whose base address leaves a residue modulo the sector size."""
@@ -44,13 +42,12 @@ class Geometry:
     def traffic(self, visit: Visit, programs: int) -> Traffic | None:
         """Traffic of all executions in some programs; `None` where something about them is not known."""
         strides = _element_strides(visit.address, self.element_bits)
-        margins = self.margins(visit, programs)
-        executions = visit.executions(programs)
-        if strides is None or executions is None:
+        margins = _margins(visit, programs)
+        if strides is None or visit.chosen is None or self.kind == "atomic_poll":
             return None
-        if margins is None or visit.loops:
+        if margins is None:
             return self._whole(strides, _residues(visit, programs))
-        whole, ways = parted(margins, self.linear.shape, executions)
+        whole, ways = parted(margins, self.linear.shape, np.broadcast_to(visit.chosen, (programs,)))
         total = self._whole(strides, _residues(replace(visit, chosen=whole), programs))
         for way, held in ways:
             residues = _residues(replace(visit, chosen=held), programs)
@@ -62,10 +59,6 @@ class Geometry:
                 total += once.times(int(residues[residue]))
         return total
 
-    def margins(self, visit: Visit, programs: int) -> list[tuple[Array, tuple[int, ...]]] | None:
-        """The margins of the mask, where it is counted exactly."""
-        return margins_of(visit.mask, programs) if self.exact and visit.mask is not None else None
-
     def _whole(self, strides: tuple[int, ...], residues: Array | None) -> Traffic | None:
         """Traffic of executions, given how many start at each place in a sector, in which every element is inside."""
         if residues is None:
@@ -74,6 +67,11 @@ class Geometry:
         for residue in np.flatnonzero(residues):
             total += self.once(strides, int(residue)).times(int(residues[residue]))
         return total
+
+
+def _margins(visit: Visit, programs: int) -> list[tuple[Array, tuple[int, ...]]] | None:
+    """The margins of the mask; `None` where they are not known, and every element counts as if it were inside."""
+    return None if visit.mask is None else margins_of(visit.mask, programs)
 
 
 @lru_cache(maxsize=1024)
@@ -89,12 +87,11 @@ def _traffic(
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Where an operation is executed: CTAs, warps of each, and lanes; and whether loops are walked turn by turn."""
+    """Where an operation is executed: CTAs, warps of each, and lanes."""
 
     ctas: int
     warps: int
     lanes: int
-    by_turns: bool
 
 
 def geometry_of(visit: Visit, pointers: Value, where: Executed) -> Geometry:
@@ -108,10 +105,13 @@ def geometry_of(visit: Visit, pointers: Value, where: Executed) -> Geometry:
         counts = {"lane": where.lanes, "warp": where.warps, "block": where.ctas}
         everyone = {name: (0,) * _log2(count) for name, count in counts.items()}
         linear = LinearLayout.from_flat_bases({"register": (), **everyone}, ())
-    vector = 1 if visit.address is None else _vector(linear, visit.address, visit.mask, bits)
-    if visit.operation.opcode == "async_copy":
+    opcode = visit.operation.opcode
+    vector = 1
+    if visit.address is not None and opcode not in ATOMICS:
+        vector = _vector(linear, visit.address, visit.mask, bits)
+    if opcode == "async_copy":
         vector = min(vector, _side_by_side(visit))
-    return Geometry(visit.operation.opcode, linear, bits, vector, where.by_turns)
+    return Geometry(opcode, linear, bits, vector)
 
 
 def _side_by_side(visit: Visit) -> int:
@@ -219,10 +219,10 @@ def _base_modulo_sector(base: Number) -> Array | None:
 
 
 def access_measure(visits: Sequence[Visit], where: Executed) -> Measure[Traffic]:
-    """The row of a load, a store, or the global side of a copy, and how its traffic is counted."""
+    """The row of an access of global memory, and how its traffic is counted."""
     visit = visits[0]
     operation, address = visit.operation, visit.address
-    pointers = operation.operands[1 if operation.opcode == "async_copy" else 0]
+    pointers = operation.operands[ACCESSES[operation.opcode][0]]
     geometry = geometry_of(visit, pointers, where)
     element = pointers.type.scalar
     assert isinstance(element, pointer_type)
@@ -244,7 +244,8 @@ def access_measure(visits: Sequence[Visit], where: Executed) -> Measure[Traffic]
         once=once,
         program=None,
         grid=None,
-        notes=tuple(_notes(visit, shown, masked=geometry.margins(visit, 1) is None)),
+        change=operation.attributes.get("kind"),
+        notes=tuple(_notes(visit, shown, masked=_margins(visit, 1) is None)),
     )
     return measured(Measure(row, Traffic(), geometry.traffic), visits)
 
@@ -260,6 +261,8 @@ def _notes(visit: Visit, strides: tuple[int | None, ...], *, masked: bool) -> It
     elif _base_modulo_sector(address.base) is None:
         yield "the base address is not known: sectors of one execution count from the start of a sector"
     if visit.chosen is None or any(loop.trips is None for loop in visit.loops):
-        yield "how often this line runs is not known"
+        yield HOW_OFTEN_NOTE
+    if visit.operation.opcode == "atomic_poll":
+        yield POLL_NOTE
     if visit.mask is not None and masked:
         yield MASKED_NOTE

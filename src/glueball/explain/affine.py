@@ -14,6 +14,7 @@ Array: TypeAlias = NDArray[Any]
 
 UNBOUNDED = 1 << 62
 """The divisibility of zero, and any other bound that nothing limits."""
+GREATEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ class Number:
 
 
 def known(value: int) -> Number:
-    """A constant."""
+    """A constant; of one that 64 bits do not hold at most a divisor is known."""
+    if abs(value) > GREATEST:
+        return unknown(min(power_of_two_in(value), UNBOUNDED))
     return Number(np.asarray(value, np.int64), value, power_of_two_in(value))
 
 

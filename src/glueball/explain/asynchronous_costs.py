@@ -1,31 +1,26 @@
-"""Rows of asynchronous work: bulk copies, what threads do to views of shared memory, and waits."""
+"""Rows of asynchronous work: bulk copies and waits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from glueball.explain.access_costs import Executed, geometry_of
+from glueball.explain.access_costs import Executed
 from glueball.explain.bulk_costs import bulk_traffic
 from glueball.explain.measure import Measure, executions_of, measured
-from glueball.explain.pointers import Buffers, Visit
-from glueball.explain.report import BulkCost, SharedTraffic, Traffic, ViewCost, WaitCost
-from glueball.explain.shared_costs import SharedAccess, copied_access, view_access
+from glueball.explain.pointers import Visit
+from glueball.explain.report import BulkCost, WaitCost
+from glueball.explain.traffic import Traffic
 from glueball.targets import Target
 from glueball.tensor_map import TensorMap
 from glueball.tile.bulk_boxes import boxes_of
 from glueball.tile.ir import Operation
-from glueball.tile.types import distributed_type, shared_memory_descriptor_type, tensor_descriptor_type
+from glueball.tile.types import tensor_descriptor_type
 
 BULK_COPIES = ("bulk_load", "bulk_store")
-BY_INDEX = ("view_gather", "view_scatter", "view_atomic")
-VIEW_ACCESSES = ("view_load", "view_store", *BY_INDEX)
-READS = ("view_load", "view_gather", "view_atomic")
 WAITS = ("mbarrier_wait", "async_copy_wait", "bulk_wait", "proxy_fence", "cluster_barrier", "grid_wait")
 
 UNKNOWN_PLACE_NOTE = "where the blocks lie, or how often they are copied, is not known, so sectors are not counted"
-BY_INDEX_NOTE = "bank conflicts depend on the indices, so wavefronts are not counted"
-ELSEWHERE_NOTE = "bank conflicts depend on more than the layouts here, so wavefronts are not counted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,7 @@ class Scene:
     """What rows are made from beside visits.
 
     `ctas` are those of a program, `warps` those of a CTA that execute each operation, `labels` what allocations are
-    called; `by_turns` says that loops are walked turn by turn.
+    called.
     """
 
     target: Target
@@ -41,11 +36,10 @@ class Scene:
     labels: Mapping[str, str]
     ctas: int
     warps: Mapping[Operation, int]
-    by_turns: bool
 
     def where(self, operation: Operation) -> Executed:
         """Where an operation is executed."""
-        return Executed(self.ctas, self.warps[operation], self.target.lanes, self.by_turns)
+        return Executed(self.ctas, self.warps[operation], self.target.lanes)
 
 
 def bulk_measure(visits: Sequence[Visit], scene: Scene) -> Measure[Traffic]:
@@ -97,53 +91,6 @@ def _taps(operation: Operation, kind: tensor_descriptor_type) -> slice:
     """Which operands are the offsets of an im2col load."""
     first = 3 + kind.rank
     return slice(first, first + operation.attributes.get("offsets", 0))
-
-
-def view_measure(visits: Sequence[Visit], scene: Scene) -> Measure[SharedTraffic]:
-    """The row of a load or store of a view, or of the shared side of a copy."""
-    visit = visits[0]
-    operation = visit.operation
-    kind = operation.operands[0].type
-    assert isinstance(kind, shared_memory_descriptor_type)
-    tile = operation.result.type if operation.opcode in READS else operation.operands[1].type
-    assert isinstance(tile, distributed_type)
-    access = _access(visit, tile, kind, scene)
-    once = None if access is None else access.once
-
-    def count(visit: Visit, programs: int) -> SharedTraffic | None:
-        executions = visit.executions(programs)
-        return None if executions is None or once is None else once.times(int(executions.sum()) * scene.ctas)
-
-    view = visit.operands[0]
-    row = ViewCost(
-        kind=operation.opcode,
-        location=operation.location,
-        allocation=scene.labels[view.allocation] if isinstance(view, Buffers) else None,
-        element=str(kind.element_ty),
-        shape=tile.shape,
-        layout=tile.layout,
-        shared=kind.layout,
-        vector_bytes=0 if access is None else access.bytes,
-        matrices=0 if access is None else access.matrices,
-        once=once,
-        program=None,
-        grid=None,
-        notes=() if access is not None else (BY_INDEX_NOTE if operation.opcode in BY_INDEX else ELSEWHERE_NOTE,),
-    )
-    return measured(Measure(row, SharedTraffic(), count), visits)
-
-
-def _access(
-    visit: Visit, tile: distributed_type, kind: shared_memory_descriptor_type, scene: Scene
-) -> SharedAccess | None:
-    operation = visit.operation
-    if operation.opcode in BY_INDEX:
-        return None
-    if operation.opcode != "async_copy":
-        return view_access(tile.linear, kind, scene.target, store=operation.opcode == "view_store")
-    geometry = geometry_of(visit, operation.operands[1], scene.where(operation))
-    once = copied_access(tile.linear, kind, geometry.vector, scene.target)
-    return None if once is None else SharedAccess(geometry.vector * kind.element_ty.itemsize, 0, once)
 
 
 def wait_measure(visits: Sequence[Visit]) -> Measure[Traffic]:

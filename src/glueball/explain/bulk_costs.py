@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glueball.explain.affine import Array
-from glueball.explain.report import Traffic
+from glueball.explain.traffic import Traffic
 from glueball.layouts.memory import SECTOR_BYTES
 from glueball.tensor_map import GRANULE, TensorMap
 from glueball.tile.bulk_boxes import boxes_of, parts_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from glueball.errors import GlueballError
 from glueball.explain.explain import explain
-from glueball.explain.report import AccessCost, BarrierCost, BulkCost, ConversionCost, Report
+from glueball.explain.report import AccessCost, BarrierCost, BulkCost, Report, ScratchCost, ViewCost
 from glueball.runtime.autotuning.cost import Footprint, Work, predicted_cycles
 from glueball.runtime.autotuning.heuristic import resolve
 from glueball.targets import Target
@@ -50,20 +50,20 @@ predicted_cost = CostModel()
 def cost_of(report: Report) -> float:
     """The predicted cycles of a launch; the report has a grid."""
     grid = report.grid or (1, 1, 1)
-    programs = math.prod(grid)
     moving: tuple[AccessCost | BulkCost, ...] = (*report.accesses, *report.bulk_copies)
     accesses = [row.grid for row in moving if row.grid is not None]
-    views = [row.grid for row in report.views if row.grid is not None]
-    conversions = [row for row in report.rows if isinstance(row, ConversionCost)]
+    shared: tuple[ViewCost | ScratchCost, ...] = (*report.views, *report.scratch)
+    conversions = [row.grid for row in report.conversions if row.grid is not None]
+    banks = [row.grid for row in shared if row.grid is not None]
+    banks += [traffic for each in conversions for traffic in (each.write, each.read)]
     barriers = sum(row.executions or 0 for row in report.rows if isinstance(row, BarrierCost))
-    wavefronts = sum((row.wavefronts_write or 0) + (row.wavefronts_read or 0) for row in conversions)
-    shuffles = sum(row.shuffles or 0 for row in conversions)
     work = Work(
         sectors=sum(traffic.sectors for traffic in accesses),
-        wavefronts=wavefronts * programs + sum(traffic.wavefronts for traffic in views),
+        wavefronts=sum(traffic.wavefronts for traffic in banks),
         issued=sum(traffic.requests for traffic in accesses)
-        + sum(traffic.requests for traffic in views)
-        + (wavefronts + shuffles + barriers * report.num_warps) * programs,
+        + sum(traffic.requests for traffic in banks)
+        + sum(traffic.shuffles for traffic in conversions)
+        + barriers * report.num_warps * math.prod(grid),
     )
     footprint = Footprint(report.num_warps, report.shared_bytes, report.registers)
     return predicted_cycles(work, footprint, grid, report.target)

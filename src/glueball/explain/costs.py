@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,22 @@ import numpy as np
 from glueball.explain.access_costs import access_measure
 from glueball.explain.asynchronous_costs import (
     BULK_COPIES,
-    VIEW_ACCESSES,
     WAITS,
     Scene,
     bulk_measure,
-    view_measure,
     wait_measure,
 )
 from glueball.explain.flight import FLIGHT, most_in_flight, rings_of
 from glueball.explain.liveness import tile_registers
-from glueball.explain.measure import Measure, executions_of
+from glueball.explain.measure import Measure, executions_of, measured
 from glueball.explain.occupancy import occupancy, registers_of_partitions
-from glueball.explain.pointers import Grid, Programs, Visit, Walk, Walker
-from glueball.explain.report import BarrierCost, ConversionCost, Report, UncountedCost
+from glueball.explain.pointers import ACCESSES, Grid, Programs, Visit, Walk, Walker
+from glueball.explain.report import BarrierCost, ConversionCost, Report
+from glueball.explain.scratch_costs import SCRATCH_ACCESSES, scratch_measure
+from glueball.explain.shared_costs import round_trip_access
+from glueball.explain.traffic import ConversionTraffic
 from glueball.explain.turns import TurnWalker
+from glueball.explain.view_costs import VIEW_ACCESSES, view_measure
 from glueball.layouts import ConversionPlan, SharedRoundTrip
 from glueball.targets import Target
 from glueball.tensor_map import TensorMap
@@ -34,18 +37,7 @@ from glueball.tile.partitions import launched_warps, walk_with_warps
 from glueball.tile.types import TileType, distributed_type
 
 CONVERSIONS = ("shared_store", "shared_load", "shuffle", "permute_registers")
-UNCOUNTED = {
-    "atomic_change": "atomic change of global memory",
-    "atomic_compare_exchange": "atomic compare and exchange in global memory",
-    "atomic_load": "atomic load of global memory",
-    "atomic_store": "atomic store to global memory",
-    "atomic_poll": "poll of global memory",
-    "async_store": "store to the shared memory of several CTAs",
-}
-"""Accesses that have a row, but no traffic: how many sectors or wavefronts they take is not known."""
-ROWS = frozenset(
-    {"load", "store", "async_copy", "barrier"}.union(CONVERSIONS, BULK_COPIES, VIEW_ACCESSES, WAITS, FLIGHT, UNCOUNTED)
-)
+ROWS = frozenset({"barrier"}.union(ACCESSES, CONVERSIONS, BULK_COPIES, VIEW_ACCESSES, SCRATCH_ACCESSES, WAITS, FLIGHT))
 TURNING = frozenset({"async_copy", "mbarrier_wait", *BULK_COPIES})
 """Operations of which a kernel's loops are walked turn by turn: what they are about goes round with the turns."""
 CHUNK = 1 << 18
@@ -67,18 +59,13 @@ def analyse(
     """
     labels = labels_of(each for each in function.body.walk() if each.opcode == "allocate_shared")
     maps = {name: value for name, value in arguments.items() if isinstance(value, TensorMap)}
-    by_turns = any(operation.opcode in TURNING for operation in function.body.walk())
-    scene = Scene(target, maps, labels, function.num_ctas, dict(walk_with_warps(function)), by_turns)
+    scene = Scene(target, maps, labels, function.num_ctas, dict(walk_with_warps(function)))
     numbers = {name: value for name, value in arguments.items() if not isinstance(value, TensorMap)}
-    kind = TurnWalker if by_turns else Walker
+    kind = TurnWalker if any(operation.opcode in TURNING for operation in function.body.walk()) else Walker
     found = kind(Programs((np.zeros(1, np.int64),) * 3, grid), ROWS).function(function, numbers)
-    loaded = {
-        operation.attributes["allocation"]: operation.result.type
-        for operation in function.body.walk()
-        if operation.opcode == "shared_load"
-    }
+    scratch = _scratch_memory(function)
     measures = {
-        operation: [(measure, list[Any]()) for measure in _measures(visits, loaded, scene)]
+        operation: [(measure, list[Any]()) for measure in _measures(visits, scratch, scene)]
         for operation, visits in _by_operation(found).items()
     }
     for programs in () if grid is None else _chunks(grid):
@@ -100,6 +87,24 @@ def analyse(
         in_flight=most_in_flight(found.visits),
         occupancy=occupancy(target, warps, shared_bytes, _registers(function, target, warps, registers or tiles)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Scratch memory by the name of its allocation: its bytes, and the type of what a conversion reads from it."""
+
+    sizes: Mapping[str, int]
+    loaded: Mapping[str, TileType]
+
+
+def _scratch_memory(function: TileFunction) -> Scratch:
+    sizes, loaded = {}, {}
+    for operation in function.body.walk():
+        if operation.opcode == "allocate_shared":
+            sizes[operation.attributes["name"]] = operation.attributes["bytes"]
+        elif operation.opcode == "shared_load":
+            loaded[operation.attributes["allocation"]] = operation.result.type
+    return Scratch(sizes, loaded)
 
 
 def _by_operation(found: Walk) -> dict[Operation, list[Visit]]:
@@ -128,48 +133,60 @@ def _chunks(grid: Grid) -> Iterator[Programs]:
         yield Programs(ids, grid)
 
 
-def _measures(visits: Sequence[Visit], loaded: Mapping[str, TileType], scene: Scene) -> Iterator[Measure[Any]]:
+def _measures(visits: Sequence[Visit], scratch: Scratch, scene: Scene) -> Iterator[Measure[Any]]:
     """The rows of one operation. A conversion through shared memory has its row where it first writes."""
     operation = visits[0].operation
     opcode = operation.opcode
-    if opcode in ("load", "store", "async_copy"):
+    if opcode in ACCESSES:
         yield access_measure(visits, scene.where(operation))
     if opcode in (*VIEW_ACCESSES, "async_copy"):
         yield view_measure(visits, scene)
+    elif opcode in SCRATCH_ACCESSES:
+        yield scratch_measure(visits, scratch.sizes, scene.target)
     elif opcode in BULK_COPIES:
         yield bulk_measure(visits, scene)
     elif opcode in WAITS:
         yield wait_measure(visits)
-    elif opcode in UNCOUNTED:
-        yield Measure(UncountedCost(operation.location, UNCOUNTED[opcode], executions_of(visits)))
     elif opcode == "barrier":
         yield Measure(BarrierCost(operation.location, executions_of(visits)))
     elif opcode in CONVERSIONS and opcode != "shared_load" and not operation.attributes.get("round", 0):
         written = opcode == "shared_store"
-        result = loaded[operation.attributes["allocation"]] if written else operation.result.type
-        yield Measure(_conversion_row(visits, result))
+        result = scratch.loaded[operation.attributes["allocation"]] if written else operation.result.type
+        yield _conversion_measure(visits, result, scene.target)
 
 
-def _conversion_row(visits: Sequence[Visit], result: TileType) -> ConversionCost:
+def _conversion_measure(visits: Sequence[Visit], result: TileType, target: Target) -> Measure[ConversionTraffic]:
+    """The row of a conversion, and how what it moves is counted."""
     operation = visits[0].operation
     plan: ConversionPlan = operation.attributes["plan"]
     source = operation.operands[0].type
     assert isinstance(source, distributed_type) and isinstance(result, distributed_type)
-    executions = executions_of(visits)
-    warps = source.linear.size("warp") * source.linear.size("block")
-    writing = warps >> plan.write.idle_warps.bit_count() if isinstance(plan, SharedRoundTrip) else warps
+    once = _converted(plan, source.linear.size("warp") * source.linear.size("block"), target)
 
-    def counted(per_warp: int, warps: int) -> int | None:
-        return None if executions is None else per_warp * warps * executions
+    def count(visit: Visit, programs: int) -> ConversionTraffic | None:
+        executions = visit.executions(programs)
+        return None if executions is None else once.times(int(executions.sum()))
 
-    return ConversionCost(
+    row = ConversionCost(
         location=operation.location,
         element=str(source.element_ty),
         shape=source.shape,
         source=source.layout,
         destination=result.layout,
         plan=plan,
-        shuffles=counted(plan.shuffles, warps),
-        wavefronts_write=counted(plan.wavefronts_write, writing),
-        wavefronts_read=counted(plan.wavefronts_read, warps),
+        once=once,
+        program=None,
+        grid=None,
+    )
+    return measured(Measure(row, ConversionTraffic(), count), visits)
+
+
+def _converted(plan: ConversionPlan, warps: int, target: Target) -> ConversionTraffic:
+    """What one conversion moves, by all warps of all CTAs."""
+    if not isinstance(plan, SharedRoundTrip):
+        return ConversionTraffic(plan.shuffles * warps)
+    writing = warps >> plan.write.idle_warps.bit_count()
+    return ConversionTraffic(
+        write=round_trip_access(plan.write, plan.element_bytes, target, store=True).times(writing),
+        read=round_trip_access(plan.read, plan.element_bytes, target, store=False).times(warps),
     )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from glueball.explain.affine import Array, Mask
-from glueball.explain.report import Traffic
+from glueball.explain.traffic import Traffic
 from glueball.layouts import LinearLayout, global_access
 from glueball.layouts.memory import SECTOR_BYTES
 
 EVERYWHERE = 1 << 40
 """A margin that is above zero wherever a tile is."""
+NOWHERE = -1 << 40
+"""An address below all others, of lanes that take no part."""
 Margin = tuple[int, tuple[int, ...]]
 """What a mask's margin is at the first element of a tile, and how it changes along each dimension."""
 
@@ -34,8 +36,11 @@ def margins_of(mask: Mask, programs: int) -> list[tuple[Array, tuple[int, ...]]]
 
 def parted(
     margins: Sequence[tuple[Array, tuple[int, ...]]], shape: tuple[int, ...], executions: Array
-) -> tuple[Array, list[tuple[tuple[Margin, ...], Array]]]:
-    """Executions by programs that the mask leaves whole tiles, and those of others for each way in which it cuts."""
+) -> tuple[Array, Iterator[tuple[tuple[Margin, ...], Array]]]:
+    """Executions by programs that the mask leaves whole tiles, and those of others for each way in which it cuts.
+
+    There are at most about as many ways as the tile has elements.
+    """
     whole = executions.copy()
     cut = executions > 0
     firsts = []
@@ -46,16 +51,20 @@ def parted(
         cut = cut & (first + sum(max(0, end) for end in ends) > 0)
         firsts.append(np.where(inside, EVERYWHERE, first))
     chosen = np.flatnonzero(cut & (whole == 0))
+    return whole, _ways(margins, firsts, chosen, executions)
+
+
+def _ways(
+    margins: Sequence[tuple[Array, tuple[int, ...]]], firsts: Sequence[Array], chosen: Array, executions: Array
+) -> Iterator[tuple[tuple[Margin, ...], Array]]:
     if not chosen.size:
-        return whole, []
+        return
     ways, which = np.unique(np.stack([first[chosen] for first in firsts], axis=1), axis=0, return_inverse=True)
-    found = []
     for number, way in enumerate(ways.tolist()):
         held = np.zeros_like(executions)
         mine = chosen[which.reshape(-1) == number]
         held[mine] = executions[mine]
-        found.append((tuple((first, strides) for first, (_, strides) in zip(way, margins, strict=True)), held))
-    return whole, found
+        yield tuple((first, strides) for first, (_, strides) in zip(way, margins, strict=True)), held
 
 
 @lru_cache(maxsize=1024)
@@ -68,7 +77,10 @@ def masked_traffic(
     margins: tuple[Margin, ...],
     store: bool,
 ) -> Traffic:
-    """Traffic of one execution of a tile that a mask cuts; a mask does not change inside of a vector."""
+    """Traffic of one execution of a tile that a mask cuts; a mask does not change inside of a vector.
+
+    A vector starts at a multiple of its size, so that it lies in one sector.
+    """
     size = vector * element_bits // 8
     access = global_access(linear, strides, element_bits, base_alignment=size, store=store, vector_bytes=size)
     free = linear.free_variables() if store else {}
@@ -78,16 +90,16 @@ def masked_traffic(
         kept = kept[kept & free.get(name, 0) == 0]
         places = places[..., None] ^ linear.table(name)[kept]
     places = places.reshape(-1, places.shape[-1])
-    coordinates = [places >> shift & extent - 1 for shift, extent in zip(linear.shifts(), linear.shape, strict=True)]
+    coordinates = linear.coordinates(places)
     active = np.ones(places.shape, bool)
     for first, along in margins:
         active &= first + sum(stride * index for stride, index in zip(along, coordinates, strict=True)) > 0
     distances = sum(stride * index for stride, index in zip(strides, coordinates, strict=True))
     addresses = residue + np.asarray(distances) * (element_bits // 8)
-    total = Traffic()
-    for row, held in zip(addresses, active, strict=True):
-        if held.any():
-            starts = np.unique(row[held])
-            sectors = np.unique(np.concatenate([starts // SECTOR_BYTES, (starts + size - 1) // SECTOR_BYTES]))
-            total += Traffic(1, len(sectors), len(starts) * size)
-    return total
+    starts = np.sort(np.where(active, addresses, NOWHERE), axis=1)
+    sectors, distinct = starts // SECTOR_BYTES, starts != NOWHERE
+    requests = int(np.count_nonzero(distinct.any(axis=1)))
+    entered = distinct.copy()
+    distinct[:, 1:] &= starts[:, 1:] != starts[:, :-1]
+    entered[:, 1:] &= sectors[:, 1:] != sectors[:, :-1]
+    return Traffic(requests, int(np.count_nonzero(entered)), int(np.count_nonzero(distinct)) * size)

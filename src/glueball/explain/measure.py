@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 from glueball.explain.pointers import Visit
-from glueball.explain.report import AccessCost, BulkCost, Row, ViewCost
+from glueball.explain.report import AccessCost, BulkCost, ConversionCost, Row, ScratchCost, ViewCost
 
-COUNTED = (AccessCost, BulkCost, ViewCost)
+HOW_OFTEN_NOTE = "how often this line runs is not known"
+COUNTED = (AccessCost, BulkCost, ViewCost, ScratchCost, ConversionCost)
 
 
 class Countable(Protocol):
@@ -60,3 +61,8 @@ def executions_of(visits: Sequence[Visit]) -> int | None:
             return None
         total += int(count.flat[0])
     return total
+
+
+def unknown_executions(visits: Sequence[Visit]) -> tuple[str, ...]:
+    """A note where it is not known how often the first program comes to an operation."""
+    return () if executions_of(visits) is not None else (HOW_OFTEN_NOTE,)

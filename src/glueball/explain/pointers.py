@@ -42,8 +42,11 @@ class Buffers:
 
 Known: TypeAlias = Affine | Mask | Buffers | None
 Grid: TypeAlias = tuple[int, int, int]
-ACCESSES = ("load", "store", "async_copy")
-"""Operations that move a tile to or from the addresses that a tile of pointers gives."""
+ACCESSES = {
+    "load": (0, 1), "store": (0, 2), "async_copy": (1, 2), "atomic_change": (0, 2), "atomic_compare_exchange": (0, 3),
+    "atomic_load": (0, 1), "atomic_store": (0, 2), "atomic_poll": (0, None),
+}  # fmt: skip
+"""Operations that access what a tile of pointers points to: which operands are the pointers and the mask, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +217,15 @@ class Walker:
 def _visit(operation: Operation, operands: list[Known], chosen: Array | None, loops: tuple[Loop, ...]) -> Visit:
     if operation.opcode not in ACCESSES:
         return Visit(operation, chosen, loops, tuple(operands))
-    place, mask = (1, 2) if operation.opcode == "async_copy" else (0, 1 if operation.opcode == "load" else 2)
+    place, mask = ACCESSES[operation.opcode]
     pointers = operands[place]
     address = pointers if isinstance(pointers, Affine) else None
-    if len(operation.operands) <= mask:
+    if mask is None or len(operation.operands) <= mask:
         return Visit(operation, chosen, loops, tuple(operands), address)
-    shape = operation.operands[place].type.shape
-    found = operands[mask] if shape else Mask(())
-    runs = found if isinstance(found, Mask) else Mask((1,) * len(shape))
+    found, rank = operands[mask], len(operation.operands[place].type.shape)
+    if isinstance(found, Affine):
+        found = Mask((UNBOUNDED,) * rank, (found,))
+    runs = found if isinstance(found, Mask) else Mask((1,) * rank)
     return Visit(operation, chosen, loops, tuple(operands), address, runs)
 
 
@@ -355,6 +359,13 @@ def _cast(operation: Operation, operands: list[Known]) -> Known:
     return operands[0] if isinstance(kind, pointer_type) or (kind.is_int() and not kind.is_bool()) else None
 
 
+def _bitcast(operation: Operation, operands: list[Known]) -> Known:
+    """Pointers to another type keep their address."""
+    if isinstance(operation.result.type.scalar, pointer_type):
+        return operands[0]
+    return None if _rank(operation.result.type) else _scalar(operation, operands)
+
+
 def _compare(operation: Operation, operands: list[Known]) -> Known:
     left, right = operands
     if not isinstance(left, Affine) or not isinstance(right, Affine):
@@ -384,6 +395,7 @@ _RULES: dict[str, Callable[[Operation, list[Known]], Known]] = {
     "hint": _keep,
     "permute_registers": _keep,
     "shuffle": _keep,
+    "bitcast": _bitcast,
     "cast": _cast,
     "compare": _compare,
     "and": _logic,

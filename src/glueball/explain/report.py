@@ -7,76 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from glueball.explain.traffic import ConversionTraffic, SharedTraffic, Traffic, total_of
 from glueball.layouts import ConversionPlan, DistributedLayout
 from glueball.layouts.base import SharedLayout
-from glueball.layouts.memory import SECTOR_BYTES
 from glueball.location import SourceLocation
 from glueball.targets import Target
 
 MASKED_NOTE = "masked: counted as if every element were inside"
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Global memory traffic: warp-wide requests, 32-byte sectors that they touch, distinct bytes that they ask for."""
-
-    requests: int = 0
-    sectors: int = 0
-    useful_bytes: int = 0
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.requests + other.requests, self.sectors + other.sectors, self.useful_bytes + other.useful_bytes
-        )
-
-    def times(self, count: int) -> Traffic:
-        """The same traffic several times."""
-        return Traffic(self.requests * count, self.sectors * count, self.useful_bytes * count)
-
-    @property
-    def sectors_per_request(self) -> float:
-        """Mean number of sectors that one warp-wide instruction touches; 0 without requests."""
-        return self.sectors / self.requests if self.requests else 0.0
-
-    @property
-    def efficiency(self) -> float:
-        """Share of the bytes in the touched sectors that is asked for; 0 without sectors."""
-        return self.useful_bytes / (self.sectors * SECTOR_BYTES) if self.sectors else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class SharedTraffic:
-    """Shared memory traffic: warp-wide requests, the wavefronts that they take, and what those were without conflicts.
-
-    A wavefront is one pass over the banks.
-    """
-
-    requests: int = 0
-    wavefronts: int = 0
-    least: int = 0
-
-    def __add__(self, other: SharedTraffic) -> SharedTraffic:
-        return SharedTraffic(
-            self.requests + other.requests, self.wavefronts + other.wavefronts, self.least + other.least
-        )
-
-    def times(self, count: int) -> SharedTraffic:
-        """The same traffic several times."""
-        return SharedTraffic(self.requests * count, self.wavefronts * count, self.least * count)
-
-    @property
-    def conflicts(self) -> float:
-        """How many times as many wavefronts as needed bank conflicts make; 1 where there are none."""
-        return self.wavefronts / self.least if self.least else 1.0
+ATOMICS = ("atomic_change", "atomic_compare_exchange", "atomic_load", "atomic_store", "atomic_poll")
+"""Tile operations that access global memory atomically."""
+SHARED_TOTALS = {
+    "view_load": "loads", "view_gather": "loads", "scratch_read": "loads", "scratch_gather": "loads",
+    "view_store": "stores", "view_scatter": "stores", "async_store": "stores", "scratch_write": "stores",
+    "scratch_write_slice": "stores", "view_atomic": "atomics", "scratch_count": "atomics",
+}  # fmt: skip
+"""Tile operations that access shared memory, and the total that has their traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCost:
-    """A load or store of global memory, or its part of a copy of threads to shared memory (`async_copy`).
+    """A load, store or atomic access of global memory, or its part of a copy of threads to shared memory.
 
-    `vector_bytes` is what one lane moves with one instruction. `once` is the traffic of one execution, `program` that
-    of one program (of the first one, loops included), `grid` that of the whole launch; `None` where the `notes` say
-    what is not known. `strides` are in elements.
+    `kind` is the tile operation: `load`, `store`, `async_copy`, or one of `ATOMICS`, of which one holder of each
+    element makes one access; `change` says what an atomic change does, such as `add`. `vector_bytes` is what one lane
+    moves with one instruction. `once` is the traffic of one execution, `program` that of one program (of the first one,
+    loops included), `grid` that of the whole launch; `None` where the `notes` say what is not known. `strides` are in
+    elements.
     """
 
     kind: str
@@ -90,6 +46,7 @@ class AccessCost:
     once: Traffic | None
     program: Traffic | None
     grid: Traffic | None
+    change: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -132,10 +89,11 @@ class BulkCost:
 
 @dataclass(frozen=True, slots=True)
 class ViewCost:
-    """What threads read from a view of shared memory or write to it: `view_load`, `view_store`, or `async_copy`.
+    """What threads do to a view of shared memory, perhaps in the memory of other CTAs of the cluster.
 
-    `vector_bytes` is what one lane moves with one instruction, in `matrices` of 8 x 8 where they are not 0. `once`,
-    `program` and `grid` are as for `AccessCost`.
+    `kind` is the tile operation, one of those in `SHARED_TOTALS` or `async_copy`. `vector_bytes` is what one lane moves
+    with one instruction, in `matrices` of 8 x 8 where they are not 0. `once`, `program` and `grid` are as for
+    `AccessCost`; a request whose lanes go to several CTAs takes its wavefronts in the memory of each of them.
     """
 
     kind: str
@@ -158,16 +116,6 @@ class WaitCost:
     """A wait for asynchronous work, or a fence before it: `what` it is for, and how often one program comes to it."""
 
     kind = "wait"
-    location: SourceLocation
-    what: str
-    executions: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class UncountedCost:
-    """An access of which is only known `what` it is and how often one program comes to it: no total has its traffic."""
-
-    kind = "uncounted"
     location: SourceLocation
     what: str
     executions: int | None
@@ -198,8 +146,32 @@ class Occupancy:
 
 
 @dataclass(frozen=True, slots=True)
+class ScratchCost:
+    """What threads do to scratch memory, in which a tile lies row by row: for gathers, histograms, results of atomics.
+
+    `kind` is the tile operation: `scratch_write`, `scratch_write_slice`, `scratch_read`, `scratch_gather` or
+    `scratch_count`. `bytes` are those of the scratch memory that one CTA has. Fields are otherwise as for `ViewCost`.
+    """
+
+    kind: str
+    location: SourceLocation
+    element: str
+    shape: tuple[int, ...]
+    layout: DistributedLayout
+    bytes: int
+    vector_bytes: int
+    once: SharedTraffic | None
+    program: SharedTraffic | None
+    grid: SharedTraffic | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ConversionCost:
-    """A layout conversion; counts are those of one program, `None` where the number of executions is not known."""
+    """A layout conversion, the author's or one that a reduction, a scan or another operation needs.
+
+    `once`, `program` and `grid` are as for `AccessCost`.
+    """
 
     kind = "convert"
     location: SourceLocation
@@ -208,9 +180,9 @@ class ConversionCost:
     source: DistributedLayout
     destination: DistributedLayout
     plan: ConversionPlan
-    shuffles: int | None
-    wavefronts_write: int | None
-    wavefronts_read: int | None
+    once: ConversionTraffic
+    program: ConversionTraffic | None
+    grid: ConversionTraffic | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +194,7 @@ class BarrierCost:
     executions: int | None
 
 
-Row: TypeAlias = AccessCost | BulkCost | ViewCost | ConversionCost | BarrierCost | WaitCost | UncountedCost
+Row: TypeAlias = AccessCost | BulkCost | ViewCost | ScratchCost | ConversionCost | BarrierCost | WaitCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +240,11 @@ class Report:
         return tuple(row for row in self.rows if isinstance(row, ViewCost))
 
     @property
+    def scratch(self) -> tuple[ScratchCost, ...]:
+        """The accesses of scratch memory other than those of conversions, in program order."""
+        return tuple(row for row in self.rows if isinstance(row, ScratchCost))
+
+    @property
     def barriers(self) -> int:
         """How many barriers the kernel's code has."""
         return sum(isinstance(row, BarrierCost) for row in self.rows)
@@ -288,6 +265,11 @@ class Report:
         return self._total("async_copy")
 
     @property
+    def atomics(self) -> Traffic | None:
+        """Traffic of all atomic accesses, as `loads`."""
+        return total_of([self._total(kind) for kind in ATOMICS], Traffic())
+
+    @property
     def bulk_loads(self) -> Traffic | None:
         """Traffic of all bulk copies to shared memory, as `loads`."""
         return self._total("bulk_load")
@@ -300,7 +282,23 @@ class Report:
     @property
     def total(self) -> Traffic | None:
         """Traffic of all accesses and copies of global memory."""
-        return _sum([self.loads, self.stores, self.copies, self.bulk_loads, self.bulk_stores])
+        parts = [self.loads, self.stores, self.copies, self.atomics, self.bulk_loads, self.bulk_stores]
+        return total_of(parts, Traffic())
+
+    @property
+    def shared_loads(self) -> SharedTraffic | None:
+        """Traffic of all reads of shared memory, those of conversions among them, as `loads`."""
+        return self._shared_total("loads", [None if each is None else each.read for each in self._converted()])
+
+    @property
+    def shared_stores(self) -> SharedTraffic | None:
+        """Traffic of all writes to shared memory, those of conversions among them but not copies, as `loads`."""
+        return self._shared_total("stores", [None if each is None else each.write for each in self._converted()])
+
+    @property
+    def shared_atomics(self) -> SharedTraffic | None:
+        """Traffic of all atomic changes of shared memory, as `loads`."""
+        return self._shared_total("atomics")
 
     def at(self, line: int) -> tuple[Row, ...]:
         """The rows of one line of the kernel's file."""
@@ -309,13 +307,12 @@ class Report:
     def _total(self, kind: str) -> Traffic | None:
         found: tuple[AccessCost | BulkCost, ...] = (*self.accesses, *self.bulk_copies)
         rows = [row for row in found if row.kind == kind]
-        return _sum([row.program if self.grid is None else row.grid for row in rows])
+        return total_of([row.program if self.grid is None else row.grid for row in rows], Traffic())
 
+    def _converted(self) -> list[ConversionTraffic | None]:
+        return [row.program if self.grid is None else row.grid for row in self.conversions]
 
-def _sum(parts: Sequence[Traffic | None]) -> Traffic | None:
-    total = Traffic()
-    for part in parts:
-        if part is None:
-            return None
-        total += part
-    return total
+    def _shared_total(self, total: str, others: Sequence[SharedTraffic | None] = ()) -> SharedTraffic | None:
+        found: tuple[ViewCost | ScratchCost, ...] = (*self.views, *self.scratch)
+        rows = [row for row in found if SHARED_TOTALS.get(row.kind) == total]
+        return total_of([*(row.program if self.grid is None else row.grid for row in rows), *others], SharedTraffic())

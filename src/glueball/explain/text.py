@@ -16,12 +16,11 @@ from glueball.explain.report import (
     ConversionCost,
     Report,
     Row,
-    SharedTraffic,
-    Traffic,
-    UncountedCost,
+    ScratchCost,
     ViewCost,
     WaitCost,
 )
+from glueball.explain.traffic import SharedTraffic, Traffic
 from glueball.layouts import BlockedLayout, DistributedLayout, NVMMASharedLayout, SliceLayout, SwizzledSharedLayout
 from glueball.layouts.base import SharedLayout
 from glueball.location import SourceLocation
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 
 NAMES: dict[object, str] = {
     "async_copy": "copy",
+    "atomic_compare_exchange": "atomic compare and exchange in",
+    "atomic_load": "atomic load from",
+    "atomic_store": "atomic store to",
+    "atomic_poll": "poll of",
     "bulk_load": "bulk load",
     "bulk_store": "bulk store",
     ("async_copy", "shared"): "into",
@@ -41,6 +44,12 @@ NAMES: dict[object, str] = {
     ("view_gather", "shared"): "gather from",
     ("view_scatter", "shared"): "scatter to",
     ("view_atomic", "shared"): "atomic on",
+    ("async_store", "shared"): "send to",
+    "scratch_write": "write to scratch memory",
+    "scratch_write_slice": "write a slice to scratch memory",
+    "scratch_read": "read from scratch memory",
+    "scratch_gather": "gather from scratch memory",
+    "scratch_count": "count in scratch memory",
 }
 
 
@@ -164,7 +173,8 @@ def _details(row: Row) -> Iterator[str]:
         case AccessCost():
             what = "scalar" if not row.shape else str(list(row.shape))
             strides = f", strides {_strides(row)}" if row.strides else ""
-            yield f"{NAMES.get(row.kind, row.kind)} {row.argument or '?'}: {row.element} {what}{strides}"
+            name = NAMES.get(row.kind, row.kind) if row.change is None else f"atomic {row.change} on"
+            yield f"{name} {row.argument or '?'}: {row.element} {what}{strides}"
             if row.layout is not None:
                 yield layout_text(row.layout)
             yield from _totals(row, "requests")
@@ -172,19 +182,26 @@ def _details(row: Row) -> Iterator[str]:
             yield from _bulk_details(row)
         case ViewCost():
             yield from _view_details(row)
+        case ScratchCost():
+            size = f"{number(row.bytes)} bytes, {row.vector_bytes} bytes a lane"
+            yield f"{NAMES[row.kind]}: {row.element} {list(row.shape)}, {size}"
+            yield layout_text(row.layout)
+            yield from _wavefronts(row)
         case ConversionCost():
             yield f"convert {row.element} {list(row.shape)}"
             yield row.plan.describe()
             yield f"from {layout_text(row.source)}"
             yield f"to {layout_text(row.destination)}"
-            if row.wavefronts_write or row.wavefronts_read:
-                write, read = _count(row.wavefronts_write), _count(row.wavefronts_read)
+            moved = row.program
+            if row.once.write.requests:
+                sides = (None, None) if moved is None else (moved.write.wavefronts, moved.read.wavefronts)
+                write, read = map(_count, sides)
                 yield f"wavefronts a program: {write} to write, {read} to read"
-            if row.shuffles:
-                yield f"{_count(row.shuffles)} shuffles a program"
+            if row.once.shuffles:
+                yield f"{_count(None if moved is None else moved.shuffles)} shuffles a program"
         case BarrierCost():
             yield "barrier"
-        case WaitCost() | UncountedCost():
+        case WaitCost():
             times = "once" if row.executions == 1 else f"{_count(row.executions)} times"
             yield f"{row.what}, {times} a program"
 
@@ -204,6 +221,11 @@ def _view_details(row: ViewCost) -> Iterator[str]:
     if row.kind != "async_copy":
         yield layout_text(row.layout)
     yield shared_text(row.shared)
+    yield from _wavefronts(row)
+
+
+def _wavefronts(row: ViewCost | ScratchCost) -> Iterator[str]:
+    yield from row.notes
     for traffic, where in ((row.program, "a program"), (row.grid, "in all")):
         if traffic is not None:
             yield f"{number(traffic.wavefronts)} wavefronts {where}{_conflicts(traffic)}"
@@ -237,23 +259,28 @@ def _traffic(traffic: Traffic, unit: str = "requests") -> str:
 def _summary(report: Report) -> Iterator[str]:
     where = "a program" if report.grid is None else "in all"
     totals = [("loads ", report.loads, "requests"), ("stores", report.stores, "requests")]
-    totals += [("copies", report.copies, "requests")]
+    totals += [("copies", report.copies, "requests"), ("atomics", report.atomics, "requests")]
     totals += [("bulk loads", report.bulk_loads, "messages"), ("bulk stores", report.bulk_stores, "messages")]
     for name, traffic, unit in totals:
         if traffic is None:
             yield f"{name}  not counted"
         elif traffic.requests:
             yield f"{name}  {_traffic(traffic, unit)} {where}, efficiency {percent(traffic.efficiency)}"
+    banks = {"loads ": report.shared_loads, "stores": report.shared_stores, "atomics": report.shared_atomics}
+    for name, shared in banks.items():
+        if shared is None:
+            yield f"shared {name}  not counted"
+        elif shared.requests:
+            counts = f"{number(shared.requests)} requests, {number(shared.wavefronts)} wavefronts"
+            yield f"shared {name}  {counts} {where}{_conflicts(shared)}"
     yield (
         f"shared memory {number(report.shared_bytes)} bytes, barriers {report.barriers}, "
         f"tiles fill {report.registers} registers of a thread"
     )
-    if uncounted := dict.fromkeys(str(row.location.line) for row in report.rows if isinstance(row, UncountedCost)):
-        yield f"line {', '.join(uncounted)}: accesses that are in none of these totals"
     yield from _pipeline(report)
     seen: dict[str, list[str]] = {}
     for row in report.rows:
-        for note in row.notes if isinstance(row, AccessCost | BulkCost | ViewCost) else ():
+        for note in row.notes if isinstance(row, AccessCost | BulkCost) else ():
             seen.setdefault(note, []).append(str(row.location.line))
     for note, lines in seen.items():
         yield f"line {', '.join(dict.fromkeys(lines))}: {note}"

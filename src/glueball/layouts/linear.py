@@ -133,6 +133,11 @@ class LinearLayout:
         shifts = _shifts(self.shape)
         return tuple((index >> shift) & (extent - 1) for shift, extent in zip(shifts, self.shape, strict=True))
 
+    def coordinates(self, indices: IndexArray) -> list[IndexArray]:
+        """Coordinates of many row-major flat indices, dimension by dimension."""
+        shifts = _shifts(self.shape)
+        return [indices >> shift & extent - 1 for shift, extent in zip(shifts, self.shape, strict=True)]
+
     def all_columns(self) -> tuple[int, ...]:
         """The bases of all input dimensions, one after another."""
         return tuple(basis for column in self.columns for basis in column)

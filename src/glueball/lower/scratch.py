@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from glueball.layouts import LinearLayout, f2
+from glueball.layouts import LinearLayout
 from glueball.layouts.reductions import without_axis
 from glueball.lower.context import Context, lowers
 from glueball.lower.linear import cta_rank, span, split_constant, thread_offset
@@ -24,31 +24,12 @@ from glueball.thread import arithmetic, memory
 from glueball.thread.builder import Builder
 from glueball.thread.ir import Value
 from glueball.tile.ir import Operation
+from glueball.tile.scratch_moves import scratch_vectors, slice_writers
 from glueball.tile.types import distributed_type, element_of
-
-VECTOR_BYTES = 16
 
 
 def _attributes(operation: Operation, kind: str, count: int, immediate: int) -> dict[str, Any]:
     return {"allocation": operation.attributes["allocation"], "type": kind, "count": count, "offset": immediate}
-
-
-def _vectors(linear: LinearLayout, itemsize: int) -> Iterator[list[int]]:
-    """The distinct registers of a thread in groups of neighbouring elements, as many as one access moves."""
-    free = linear.free_variables()
-    held = f2.Echelon(linear.flat_bases("register"))
-    others = 0
-    for name in ("lane", "warp", "block"):
-        others |= span(linear.flat_bases(name))
-    bits = 0
-    while itemsize << (bits + 1) <= VECTOR_BYTES and 1 << bits in held and not others >> bits & 1:
-        bits += 1
-    groups: dict[int, dict[int, int]] = {}
-    for register, image in enumerate(linear.table("register").tolist()):
-        if not register & free["register"]:
-            groups.setdefault(image >> bits, {})[image & ((1 << bits) - 1)] = register
-    for group in groups.values():
-        yield [group[index] for index in sorted(group)]
 
 
 def _places(builder: Builder, linear: LinearLayout, itemsize: int) -> Iterator[tuple[list[int], Value, int]]:
@@ -58,7 +39,7 @@ def _places(builder: Builder, linear: LinearLayout, itemsize: int) -> Iterator[t
     variable = reduce(or_, map(span, bases))
     images = linear.table("register").tolist()
     shift = itemsize.bit_length() - 1
-    for group in _vectors(linear, itemsize):
+    for group in scratch_vectors(linear, itemsize):
         mixed, added = split_constant(images[group[0]], variable)
         offset = builder.logical_xor(base, builder.constant("i32", mixed))
         yield group, builder.shift_left(offset, shift), added << shift
@@ -91,17 +72,13 @@ def scratch_write_slice(context: Context, operation: Operation) -> None:
     threads = [linear.flat_bases(name) for name in ("lane", "warp", "block")]
     along = [[linear.unflatten(basis)[axis] for basis in bases] for bases in threads]
     rows = [[without_axis(basis, linear.shape, axis) for basis in bases] for bases in threads]
-    reached = f2.Echelon(basis for bases in along for basis in bases)
     base, variable = thread_offset(builder, *rows), reduce(or_, map(span, rows))
-    shift = element.itemsize.bit_length() - 1
-    for register, image in enumerate(linear.table("register").tolist()):
-        wanted = place ^ linear.unflatten(image)[axis]
-        if register & free["register"] or wanted not in reached:
-            continue
+    images, shift = linear.table("register").tolist(), element.itemsize.bit_length() - 1
+    for register, wanted in slice_writers(linear, axis, place):
         own = thread_offset(builder, *along)
         here = Term(builder.compare(arithmetic.COMPARE_SIGNED, "eq", own, builder.constant("i32", wanted)))
         mask = materialize(builder, here if idle is None else conjunction(idle, here))
-        mixed, added = split_constant(without_axis(image, linear.shape, axis), variable)
+        mixed, added = split_constant(without_axis(images[register], linear.shape, axis), variable)
         offset = builder.shift_left(builder.logical_xor(base, builder.constant("i32", mixed)), shift)
         value = as_stored(builder, materialize(builder, terms[register]), element)
         attributes = _attributes(operation, memory_type(element), 1, added << shift)

@@ -23,7 +23,7 @@ class Counts:
     `requests` are warp-wide executions with at least one active lane. Global memory: `sectors` are the distinct 32-byte
     sectors of each request, `useful_bytes` the distinct bytes its lanes asked for. Shared memory: `wavefronts` are the
     passes over the banks, `ideal_wavefronts` those needed if no two words met in a bank: one for each group of lanes
-    that are served together.
+    that are served together. A request to the memory of several CTAs takes its wavefronts in each of them.
     """
 
     requests: int = 0
@@ -148,6 +148,28 @@ class Report:
     def asynchronous_copies(self) -> Counts:
         """Copies from global to shared memory: sectors of the source, wavefronts of the destination."""
         return self.total("copy_async")
+
+    @property
+    def global_atomics(self) -> Counts:
+        """Atomic changes of global memory, with or without a result."""
+        return self.total("atomic")
+
+    @property
+    def shared_atomics(self) -> Counts:
+        """Atomic changes of shared memory, with or without a result."""
+        total = self.total("shared_atomic")
+        total.add(self.total("shared_add"))
+        return total
+
+    @property
+    def remote_loads(self) -> Counts:
+        """Loads from the shared memory of CTAs of the cluster, the own one among them."""
+        return self.total("remote_load")
+
+    @property
+    def remote_stores(self) -> Counts:
+        """Asynchronous stores to the shared memory of CTAs of the cluster, the own one among them."""
+        return self.total("store_async")
 
     @property
     def barriers(self) -> int:

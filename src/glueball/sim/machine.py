@@ -144,7 +144,10 @@ class Machine(Threads):
         self.launch.report.instructions[self.at].counts.add(counts)
 
     def count_shared(self, offsets: Array, predicate: Mask, width: int, new_request: bool) -> None:
-        """Counts an access of the current instruction to shared memory; a copy's request is its global one."""
+        """Counts an access of the current instruction to shared memory, or only its wavefronts.
+
+        A copy's request is its global one, and one request may go to several CTAs.
+        """
         load = self.instructions[self.at].record.name == "shared_load"
         counts = count_shared(offsets, predicate, width, self.function.target.shared_banks, self.ctas, load=load)
         if not new_request:

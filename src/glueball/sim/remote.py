@@ -11,7 +11,7 @@ import numpy as np
 from glueball.errors import RemoteMemoryError
 from glueball.location import SourceLocation
 from glueball.sim.footprints import Footprint, accessed
-from glueball.sim.masks import NOBODY, Array, Mask, narrow
+from glueball.sim.masks import NOBODY, Array, Booleans, Mask, narrow
 from glueball.sim.memory import packed
 from glueball.sim.shadow import Touch
 from glueball.sim.shared import Placement, SharedMemory
@@ -26,18 +26,29 @@ if TYPE_CHECKING:
 
 def elsewhere(machine: Machine, rank: Any, mask: Any) -> Iterator[tuple[BlockGroup, Any]]:
     """The CTAs that the active threads where a mask holds reach by a rank, and which of the threads reach each."""
-    cluster = machine.group.cluster
-    predicate = machine.predicate(None if mask is True or mask is None else mask)
-    if predicate is NOBODY:
+    cluster, active = machine.group.cluster, _active(machine, mask)
+    if active is None:
         return
     if cluster is None:
         raise RemoteMemoryError(f"{machine.name} is no part of a cluster", machine.location, cta=None)
     ranks = np.asarray(rank)
-    shape = np.broadcast_shapes(machine.shape, ranks.shape)
-    active = np.broadcast_to(True if predicate is None else predicate, shape)
-    for number in np.unique(np.broadcast_to(ranks, shape)[active]).tolist():
+    for number in np.unique(np.broadcast_to(ranks, machine.shape)[active]).tolist():
         chosen = np.asarray(ranks == number)
         yield cluster.group_of(machine, number), chosen if mask is True or mask is None else chosen & np.asarray(mask)
+
+
+def _active(machine: Machine, mask: Any) -> Booleans | None:
+    """Which of the threads, `[cta, warp, lane]`, are active where a mask holds; `None` where nobody is."""
+    predicate = machine.predicate(None if mask is True or mask is None else mask)
+    return None if predicate is NOBODY else np.broadcast_to(True if predicate is None else predicate, machine.shape)
+
+
+def _count_requests(machine: Machine, mask: Any) -> None:
+    """Counts a request for every warp with an active lane, to however many CTAs its lanes go."""
+    active = _active(machine, mask)
+    if active is not None:
+        counts = machine.launch.report.instructions[machine.at].counts
+        counts.requests += int(np.count_nonzero(active.any(axis=2)))
 
 
 def remote_load(
@@ -46,8 +57,9 @@ def remote_load(
     """Values and poison, one array per element; zeros where the mask does not hold."""
     values: list[Any] = [np.zeros((), np.int8)] * attributes["count"]
     poison: list[Mask] = [None] * attributes["count"]
+    _count_requests(machine, mask)
     for number, (group, chosen) in enumerate(elsewhere(machine, rank, mask)):
-        found, undefined = SharedMemory(machine, group).load(attributes, offset, _mask(machine, chosen))
+        found, undefined = SharedMemory(machine, group, requests=False).load(attributes, offset, _mask(machine, chosen))
         for index, (value, bad) in enumerate(zip(found, undefined, strict=True)):
             values[index] = np.where(chosen, value, values[index]) if number else value
             if bad is not None:
@@ -101,6 +113,7 @@ def store_async(machine: Machine, attributes: Attributes, offset: Any, rank: Any
     width = access_bytes(attributes)
     words = np.broadcast_to(packed(values, attributes["type"], (1, 1, 1)), machine.shape)
     place = {"allocation": attributes["barrier_allocation"], "offset": attributes["barrier_offset"]}
+    _count_requests(machine, mask)
     for group, chosen in elsewhere(machine, rank, mask):
         shared, barriers = SharedMemory(machine, group), machine.barriers_of(group)
         for reach in barriers.uses(place, barrier, chosen, "used"):
@@ -109,7 +122,7 @@ def store_async(machine: Machine, attributes: Attributes, offset: Any, rank: Any
             touch = shared.touch(placement, width, machine.at)
             agents = np.full(len(placement.lanes), reach.word.agent)
             group.shadow.begin_load(touch, agents, shared.faults(placement, "written"), fenced=False)
-            machine.count_shared(placement.offsets, placement.predicate, width, True)
+            machine.count_shared(placement.offsets, placement.predicate, width, False)
             parcel = Parcel(machine, machine.at, shared, placement, touch, width, words, reach.word)
             group.transfers.load([parcel])
             machine.launch.scheduler.later(parcel)

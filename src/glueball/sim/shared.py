@@ -62,10 +62,14 @@ class Placement:
 
 
 class SharedMemory:
-    """The arenas `[cta, byte]` of a group of blocks, as the threads of one partition reach them."""
+    """The arenas `[cta, byte]` of a group of blocks, as the threads of one partition reach them.
 
-    def __init__(self, machine: Machine, group: BlockGroup) -> None:
+    `requests` says that what reads or writes here counts requests, and not only wavefronts.
+    """
+
+    def __init__(self, machine: Machine, group: BlockGroup, *, requests: bool = True) -> None:
         self.machine = machine
+        self.requests = requests
         self.group = group
         self.shape = machine.shape
         self.first_thread = machine.first_warp * machine.lanes
@@ -291,7 +295,7 @@ class SharedMemory:
         return np.repeat(np.stack(per_element, axis=2), granules // len(poison), axis=2)
 
     def _count(self, placement: Placement, width: int, new_request: bool = True) -> None:
-        self.machine.count_shared(placement.offsets, placement.predicate, width, new_request)
+        self.machine.count_shared(placement.offsets, placement.predicate, width, new_request and self.requests)
 
     def faults(self, placement: Placement, verb: str) -> Fault:
         """How the shadow's findings about accesses are told."""

@@ -237,7 +237,8 @@ class Builder:
             return value
         if value.constant is not None:
             return self.constant(value.type, (value.constant % (1 << BITS[value.type])) >> amount)
-        return self.emit(arithmetic.SHR_UNSIGNED, (value, self.constant(value.type, amount)))[0]
+        operands, divisibility = (value, self.constant(value.type, amount)), max(1, value.divisibility >> amount)
+        return self.emit(arithmetic.SHR_UNSIGNED, operands, divisibility=divisibility)[0]
 
     def compare(self, record: Record, predicate: str, left: Value, right: Value) -> Value:
         """A comparison, folded where both are integer literals."""
