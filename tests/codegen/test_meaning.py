@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glueball import numerics
 from glueball.thread import control, conversion, memory
 from glueball.thread.conversion import NUMPY
 from glueball.thread.ir import BITS, Record, Value

@@ -28,8 +28,10 @@ EVERYWHERE = ("", " in CTA 0", " in CTA 1")
 HARMLESS: dict[tuple[str, str], dict[int, str]] = {
     ("softmax", "no proxy fence"): dict.fromkeys((0, 1), READ_ONLY),
     ("norm", "no proxy fence"): dict.fromkeys((0, 1, 2), READ_ONLY),
-    **{(rows, "no barrier"): {1: RECEIVED, 2: ITSELF, 3: ITSELF} for rows in ("softmax", "norm")},
-    **{(rows, f"no barrier in CTA {rank}"): {2: ITSELF, 3: ITSELF} for rows in ("softmax", "norm") for rank in (0, 1)},
+    ("softmax", "no barrier"): {1: RECEIVED, 2: ITSELF, 3: ITSELF},
+    ("norm", "no barrier"): {1: RECEIVED, 2: ITSELF, 3: ITSELF, 4: ORDERED_TWICE},
+    **{("softmax", f"no barrier in CTA {rank}"): {2: ITSELF, 3: ITSELF} for rank in (0, 1)},
+    **{("norm", f"no barrier in CTA {rank}"): {2: ITSELF, 3: ITSELF, 4: ORDERED_TWICE} for rank in (0, 1)},
     ("copied", "no barrier"): {1: ORDERED_TWICE},
     ("copied", "no barrier in CTA 1"): dict.fromkeys((2, 3), ONE_STORES),
     ("product", "no barrier"): {2: ORDERED_TWICE},
