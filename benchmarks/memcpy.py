@@ -22,18 +22,19 @@ TIMED_SECONDS = 1e-3
 
 
 def seconds(launch: Callable[[], Any]) -> float:
-    """Time of one launch, the mean of several short ones.
-
-    A launch of the same kernel goes before it untimed, so that caches and clocks are as that kernel leaves them.
-    """
-    launch()
+    """Time of one launch, the mean of several short ones."""
     once = between_events(launch, 1)
     count = round(TIMED_SECONDS / once)
     return once if count <= 1 else between_events(launch, count)
 
 
 def between_events(launch: Callable[[], Any], count: int) -> float:
-    """Seconds of a launch, so many of which follow one another."""
+    """Seconds of a launch, so many of which follow one another.
+
+    A launch of the same kernel goes before them untimed, so that caches and clocks are as that kernel leaves them, and
+    no time of the host counts.
+    """
+    launch()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     for _ in range(count):

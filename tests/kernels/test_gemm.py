@@ -143,6 +143,22 @@ def test_splits_in_a_graph_that_is_replayed(monkeypatch):
         np.testing.assert_array_equal(out.cpu().numpy(), product(a.cpu().numpy(), b.cpu().numpy()))
 
 
+CLUSTERS = {
+    "pair": groups((128, 64, 64), ctas=2),
+    "pair of two groups": groups((256, 64, 64), ctas=2, parts=2, stages=3),
+}
+
+
+@executors
+@pytest.mark.parametrize("plan", CLUSTERS.values(), ids=CLUSTERS)
+def test_clusters(plan, executor, monkeypatch):
+    """CTAs share the rows of a tile and get its columns' operand in one copy."""
+    for programs in (1, 0):
+        plan = replace(plan, programs=programs)
+        check(executor, monkeypatch, integers((520, 200)), integers((200, 136), seed=1), plan=plan)
+    check(executor, monkeypatch, integers((200, 264)).T, integers((72, 200), seed=1).T, plan=plan)
+
+
 @executors
 @pytest.mark.parametrize("splits", [1, 2, 9])
 def test_few_rows(splits, executor, monkeypatch):
@@ -231,6 +247,7 @@ PLANS = {
     "splits": groups(splits=2),
     "tail": groups(splits=2, tail=True, programs=3),
     "swapped": groups(splits=2, swapped=True),
+    "cluster": groups((128, 64, 64), ctas=2, chunks=2),
     "direct": Plan("direct", (32, 32, 64)),
     "direct splits": Plan("direct", (16, 32, 64), splits=2),
 }
@@ -287,16 +304,17 @@ def test_results_in_place(executor, monkeypatch):
             np.testing.assert_array_equal(out, (wide(a) @ wide(b) + wide(bias)).astype(np.float16))
 
 
+SCHEDULED = (
+    groups(), groups(PAIR, parts=2, programs=1), groups(splits=2), groups(splits=2, tail=True, programs=4),
+    *CLUSTERS.values(),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("schedule", ["in_order", "random", "late"])
 def test_schedules(schedule, monkeypatch):
     monkeypatch.setenv("GLUEBALL_SCHEDULE", schedule)
     a, b = integers((136, 264)), integers((264, 72), seed=1)
-    for plan in (
-        groups(),
-        groups(PAIR, parts=2, programs=1),
-        groups(splits=2),
-        groups(splits=2, tail=True, programs=4),
-    ):
+    for plan in SCHEDULED:
         check("sim", monkeypatch, a, b, plan=plan)
 
 
@@ -365,6 +383,7 @@ def test_every_candidate_fits_the_machine(shape, dtype):
         assert 1 <= plan.splits <= max(1, steps)
         if plan.kind == "specialized":
             height, width, step = plan.block
+            height //= plan.ctas
             staging = height * width // plan.chunks * 2
             assert plan.stages * (height + width) * step * problem.a.itemsize + staging <= (
                 H200[0].shared_bytes - 1024

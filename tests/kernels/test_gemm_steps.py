@@ -77,6 +77,7 @@ LIBRARY = {
     "splits": ((512, 512, 1024), Plan("specialized", (128, 128, 64), splits=4)),
     "one group": ((64, 1024, 1024), Plan("specialized", (64, 128, 64), parts=1)),
     "few rows": ((16, 4096, 4096), Plan("specialized", (128, 16, 64), splits=4, stages=8, swapped=True)),
+    "cluster": ((1024, 1024, 1024), Plan("specialized", (256, 256, 64), chunks=2, ctas=2)),
     "splits of the last tiles": ((5120, 5120, 1024), Plan("specialized", (128, 64, 64), splits=4, chunks=2, tail=True)),
 }
 
@@ -97,11 +98,12 @@ def test_no_partition_waits_for_itself_in_a_step(name):
     """From one step along K to the next, multiplying warps pass no barrier, and copying ones none but of their warp."""
     launch = SPECIALIZED[name]()
     ptx = glueball.compile_only(launch.kernel, *launch.arguments, **launch.keywords, target="sm_90a").asm["ptx"]
-    groups = 2 if name == "v8" else LIBRARY[name][1].parts
+    plan = LIBRARY[name][1] if name in LIBRARY else Plan("specialized", (128, 256, 64))
     multiplying, copying = turns(ptx, "wgmma.mma_async"), turns(ptx, "cp.async.bulk.tensor.*complete_tx")
-    assert (len(multiplying), len(copying)) == (groups, 1)
+    assert (len(multiplying), len(copying)) == (plan.parts, 1)
     for text in multiplying:
-        assert re.findall(r"\bmbarrier\.(\w+)", text) == ["try_wait", "arrive"]
+        assert re.findall(r"\bmbarrier\.(\w+)", text) == ["try_wait", *["arrive"] * plan.ctas]
+        assert "release.cluster" not in text
         assert not re.search(r"\bbar(rier)?\.", text)
     for text in copying:
         assert set(re.findall(r"\bbar(?:rier)?\.\S+", text)) <= {"bar.warp.sync"}

@@ -16,7 +16,8 @@ class Plan:
     of a persistent kernel, 0 for as many as the machine holds at a time.
 
     `swapped`: the transposed product is computed, whose columns are few where the rows are. `tail`: only those tiles
-    are split that would leave programs idle in the end.
+    are split that would leave programs idle in the end. `ctas`: 1, or 2 that work on a tile together, each on half of
+    the rows, and get the operand of the columns in one copy.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Plan:
     programs: int = 0
     swapped: bool = False
     tail: bool = False
+    ctas: int = 1
 
 
 class Form(NamedTuple):
@@ -41,7 +43,8 @@ class Form(NamedTuple):
     `a_turned`: the rows of `a` are its last dimension in memory; likewise the inner dimension for `b`.
     `a_batched` and `b_batched` are 0 where the only matrix serves all batches, else 1.
 
-    Of warp groups: `stages` of the ring, `parts` groups that multiply, `chunks` in which each stores its columns.
+    Of warp groups: `stages` of the ring, `parts` groups that multiply, `chunks` in which each stores its columns, and
+    `ctas` of a cluster, each of which has an equal share of the rows of every part.
     `c_type` and `c_layout`: element type and layout of shared memory for a piece of the result. `store_layout`: None
     where bulk copies store it, else how threads do.
 
@@ -76,3 +79,4 @@ class Form(NamedTuple):
     bias_axis: int = 1
     activation: str = ""
     tail: bool = False
+    ctas: int = 1

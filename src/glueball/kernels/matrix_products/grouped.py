@@ -58,7 +58,9 @@ def produce_groups(
             loads_done(full, stage, phase, FORM)
             a_desc = described(a, fields, rows, inner, 0, FORM.a_turned, A[0], A[1])
             b_desc = described(b, fields, inner, columns, 1, FORM.b_turned, B[0], B[1])
-            stage, phase = produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, 1, start, stage, phase, FORM)
+            stage, phase = produce_tiles(
+                a_desc, b_desc, a_ring, b_ring, full, empty, empty, 1, start, stage, phase, FORM
+            )  # fmt: skip
         before = end
 
 
@@ -77,8 +79,8 @@ def consume_groups(
         if start < end - before:
             c_desc = described(c, fields, rows, columns, 2, False, C[0], C[1])
             stage, phase = consume_tiles(
-                rows, columns, inner, c_desc, a_ring, b_ring, staging, full, empty, 1, (0, 0, 0), None, None, None,
-                None, None, start, stage, phase, PART, FORM,
+                rows, columns, inner, c_desc, a_ring, b_ring, staging, full, empty, empty, 1, (0, 0, 0), None, None,
+                None, None, None, start, stage, phase, PART, FORM,
             )  # fmt: skip
         before = end
 
@@ -90,7 +92,7 @@ def multiply_grouped(table, count, a, b, c, A: gl.constexpr, B: gl.constexpr, C:
     These are the distances of its matrices from `a`, `b` and `c`, their pitches, all in elements, and M, N, K. A, B and
     C are the block [1, ...] that a copy moves and its layout, the same for all products.
     """
-    a_ring = gl.allocate_shared_memory(a.dtype.element_ty, (FORM.stages,) + A[0], A[1])
+    a_ring = gl.allocate_shared_memory(a.dtype.element_ty, (FORM.stages * FORM.parts,) + A[0], A[1])
     b_ring = gl.allocate_shared_memory(b.dtype.element_ty, (FORM.stages,) + B[0], B[1])
     staging = gl.allocate_shared_memory(FORM.c_type, C[0], C[1])
     full = mbarrier.allocate_mbarrier(batch=FORM.stages)

@@ -18,13 +18,13 @@ from glueball.kernels.matrix_products.grouped import multiply_grouped
 from glueball.kernels.matrix_products.launches import (
     WARPS,
     Arrays,
-    block_layout,
+    blocks,
     multiprocessors_of,
     specialized_form,
     tile_count,
     traffic,
 )
-from glueball.kernels.matrix_products.plans import chunks_for, residents, stages_for
+from glueball.kernels.matrix_products.plans import chunks_for, programs_of, stages_for
 from glueball.kernels.matrix_products.problems import Matrix, Problem, address_of
 from glueball.kernels.matrix_products.products import target_of
 
@@ -49,20 +49,11 @@ def grouped_launch(products: Sequence[Product]) -> Launch | None:
     if not target_of(arrays[0].c).supports("warpgroup_mma") or not all(map(possible, problems)):
         return None
     plan = _plan(problems, multiprocessors_of(arrays[0].c))
-    height, width, step = plan.block
     form = specialized_form(problems[0], plan)
-    blocks = {
-        "A": (1, step, height) if form.a_turned else (1, height, step),
-        "B": (1, width, step) if form.b_turned else (1, step, width),
-        "C": (1, height // plan.parts, width // plan.chunks),
-    }
-    kinds = (problems[0].a.dtype, problems[0].b.dtype, problems[0].c.dtype)
-    described = {
-        name: (block, block_layout(block, kind)) for (name, block), kind in zip(blocks.items(), kinds, strict=True)
-    }
+    described = dict(zip("ABC", blocks(problems[0], plan), strict=True))
     rows = tuple(_row(problem, each, bases) for problem, each in products)
     tiles = sum(tile_count(problem, plan) for problem in problems)
-    programs = min(tiles, residents(plan) * multiprocessors_of(arrays[0].c))
+    programs = min(tiles, programs_of(plan, multiprocessors_of(arrays[0].c)))
     arguments = (_table(rows, arrays[0].c), len(rows), *bases)
     keywords = {**described, "FORM": form, "num_warps": WARPS}
     return Launch(multiply_grouped, (programs,), arguments, keywords, sum(map(traffic, problems)))

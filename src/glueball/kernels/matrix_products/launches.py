@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,8 @@ from glueball.kernels.ladder import Launch
 from glueball.kernels.matrix_products.counters import counters
 from glueball.kernels.matrix_products.direct import copy_matrix, multiply_direct, multiply_vector
 from glueball.kernels.matrix_products.forms import Form, Plan
-from glueball.kernels.matrix_products.plans import residents
-from glueball.kernels.matrix_products.problems import GRANULE, ITEM_BYTES, Matrix, Problem
+from glueball.kernels.matrix_products.plans import programs_of
+from glueball.kernels.matrix_products.problems import GRANULE, ITEM_BYTES, Matrix, Problem, stored_by_threads
 from glueball.kernels.matrix_products.specialized import multiply_specialized
 from glueball.language import BlockedLayout, NVMMADistributedLayout, NVMMASharedLayout, SwizzledSharedLayout
 from glueball.layouts.strides import coalesced_layout
@@ -35,6 +36,10 @@ TYPES = {
     "float8_e4m3fn": gl.float8e4nv,
     "float8_e5m2": gl.float8e5,
 }
+
+
+Block = tuple[tuple[int, ...], NVMMASharedLayout]
+"""What a copy moves: its shape, and how it lies in shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +100,40 @@ def copy_launch(matrix: Matrix, packed: Matrix, source: Any) -> Launch:
 
 def specialized_launch(problem: Problem, plan: Plan, arrays: Arrays) -> Launch:
     """The launch of `multiply_specialized`."""
-    height, width, step = plan.block
     tiles = tile_count(problem, plan)
-    programs = plan.programs or residents(plan) * multiprocessors_of(arrays.c)
+    programs = plan.programs or programs_of(plan, multiprocessors_of(arrays.c))
     split = tiles % programs if plan.tail else tiles
     items = tiles - split + split * plan.splits
-    piece = (1, height // plan.parts, width // plan.chunks)
+    a_block, b_block, c_block = blocks(problem, plan)
     arguments = (
-        descriptor(problem.a, arrays.a, (1, step, height) if problem.a.turned else (1, height, step)),
-        descriptor(problem.b, arrays.b, (1, width, step) if problem.b.turned else (1, step, width)),
-        arrays.c if stored_by_threads(problem.c) else descriptor(problem.c, arrays.c, piece),
+        descriptor(problem.a, arrays.a, a_block), descriptor(problem.b, arrays.b, b_block),
+        arrays.c if stored_by_threads(problem.c) else descriptor(problem.c, arrays.c, c_block),
         problem.batches, problem.c.strides, *arrays.factors, *meeting_place(arrays.c, plan, split, split * plan.parts),
     )  # fmt: skip
-    keywords = {"FORM": specialized_form(problem, plan), "num_warps": WARPS}
+    keywords = {"FORM": specialized_form(problem, plan), "num_warps": WARPS, "num_ctas": plan.ctas}
     return Launch(multiply_specialized, (min(items, programs),), arguments, keywords, traffic(problem))
 
 
-def stored_by_threads(matrix: Matrix) -> bool:
-    """Whether a result is one that no bulk copy can write, which writes rows."""
-    return not matrix.bulk or matrix.turned
+@functools.lru_cache(maxsize=KEPT)
+def blocks(problem: Problem, plan: Plan) -> tuple[Block, Block, Block]:
+    """What copies move at a time of `a`, `b` and the result; CTAs have different rows, and all of `b`."""
+    height, width, step = plan.block
+    height //= plan.parts
+    steps = [1 << bit for bit in range(plan.ctas.bit_length() - 1)]
+    rows, everything = [[each, 0] for each in steps], [[0, 0] for _ in steps]
+    return (
+        block_of((height, step), problem.a.dtype, rows, turned=problem.a.turned),
+        block_of((step, width), problem.b.dtype, everything, turned=problem.b.turned),
+        block_of((height, width // plan.chunks), problem.c.dtype, rows, turned=False),
+    )
+
+
+def block_of(extents: tuple[int, int], dtype: str, cga: list[list[int]], *, turned: bool) -> Block:
+    """A block of rows and columns of one batch, in the order of its descriptor."""
+    step = -1 if turned else 1
+    shape = (1, *extents[::step])
+    bases = [[0, *basis[::step]] for basis in cga]
+    return shape, NVMMASharedLayout.get_default_for(list(shape), TYPES[dtype], cga_layout=bases)
 
 
 def direct_launch(problem: Problem, plan: Plan, arrays: Arrays) -> Launch:
@@ -149,13 +169,12 @@ def tile_count(problem: Problem, plan: Plan) -> int:
 @functools.lru_cache(maxsize=KEPT)
 def specialized_form(problem: Problem, plan: Plan) -> Form:
     """What `multiply_specialized` is compiled for."""
-    height, width, step = plan.block
-    piece = (height // plan.parts, width // plan.chunks)
+    (_, *piece), layout = blocks(problem, plan)[2]
     return Form(
-        height, width, step, plan.group, plan.splits, problem.a.turned, problem.b.turned,
+        *plan.block, plan.group, plan.splits, problem.a.turned, problem.b.turned,
         int(problem.a.shape[0] > 1), int(problem.b.shape[0] > 1), plan.stages, plan.parts, plan.chunks,
-        TYPES[problem.c.dtype], block_layout((1, *piece), problem.c.dtype),
-        stored_layout(problem.c, piece) if stored_by_threads(problem.c) else None, tail=plan.tail, **finishing(problem),
+        TYPES[problem.c.dtype], layout, stored_layout(problem.c, piece) if stored_by_threads(problem.c) else None,
+        tail=plan.tail, ctas=plan.ctas, **finishing(problem),
     )  # fmt: skip
 
 
@@ -219,7 +238,7 @@ def loaded_layouts(matrix: Matrix, tile: tuple[int, int]) -> tuple[Any, Swizzled
     return layout, SwizzledSharedLayout(8, per_phase, max(1, 8 // per_phase), order)
 
 
-def stored_layout(matrix: Matrix, tile: tuple[int, int]) -> Any:
+def stored_layout(matrix: Matrix, tile: Sequence[int]) -> Any:
     """How a tile of the result is stored."""
     strides = (1, tile[0]) if matrix.turned else (tile[1], 1)
     return coalesced_layout(tile, strides, 8 * matrix.itemsize, WARPS, lanes=LANES, vector=vector_of(matrix))
@@ -250,7 +269,7 @@ class Place:
         return {"shape": (1,), "typestr": kind, "data": (self.pointer, False), "strides": None, "version": 3}
 
 
-def descriptor(matrix: Matrix, array: Any, block: tuple[int, ...]) -> TensorDescriptor:
+def descriptor(matrix: Matrix, array: Any, block: Block) -> TensorDescriptor:
     """The descriptor of a matrix, its near dimension last; of a device's memory one that is kept for later calls."""
     if getattr(array, "is_cuda", False):
         return _kept_descriptor(array.data_ptr(), array.device.index or 0, matrix, block)
@@ -258,24 +277,17 @@ def descriptor(matrix: Matrix, array: Any, block: tuple[int, ...]) -> TensorDesc
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _kept_descriptor(pointer: int, device: int, matrix: Matrix, block: tuple[int, ...]) -> TensorDescriptor:
+def _kept_descriptor(pointer: int, device: int, matrix: Matrix, block: Block) -> TensorDescriptor:
     return _descriptor(matrix, Place(pointer, matrix.dtype, device), block)
 
 
-def _descriptor(matrix: Matrix, base: Any, block: tuple[int, ...]) -> TensorDescriptor:
+def _descriptor(matrix: Matrix, base: Any, block: Block) -> TensorDescriptor:
     if matrix.turned:
         matrix = matrix.transposed()
     batches, rows, columns = matrix.shape
     pitch = matrix.strides[1] if rows > 1 else matrix.packed(turned=False).strides[1]
     distance = matrix.strides[0] if batches > 1 else rows * pitch
-    layout = block_layout(block, matrix.dtype)
-    return TensorDescriptor(base, [batches, rows, columns], [distance, pitch, 1], list(block), layout)
-
-
-@functools.lru_cache(maxsize=KEPT)
-def block_layout(block: tuple[int, ...], dtype: str) -> NVMMASharedLayout:
-    """How a block that bulk copies move lies in shared memory."""
-    return NVMMASharedLayout.get_default_for(list(block), TYPES[dtype])
+    return TensorDescriptor(base, [batches, rows, columns], [distance, pitch, 1], list(block[0]), block[1])
 
 
 def meeting_place(like: Any, plan: Plan, tiles: int, slots: int) -> tuple[Any, Any]:

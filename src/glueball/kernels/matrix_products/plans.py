@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from glueball.kernels.matrix_products.forms import Plan
-from glueball.kernels.matrix_products.problems import ITEM_BYTES, Problem
+from glueball.kernels.matrix_products.problems import ITEM_BYTES, Matrix, Problem, stored_by_threads
 from glueball.kernels.matrix_products.tuned import tuned_plans
 from glueball.runtime.host_functions import cdiv, next_power_of_2
 from glueball.targets import Target
@@ -45,8 +45,16 @@ MEETING = 2500
 """Cycles that the splits of a tile take to meet, beside the bytes."""
 NARROW_GROUP = 16
 """Tiles that go down before one goes across, of 8-bit floats, whose products are done twice as fast as they come."""
-TILES = ((128, 256, 2), (256, 128, 2), (128, 128, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1))
-"""Rows, columns and multiplying groups of tiles."""
+TILES = (
+    (128, 256, 2, 1), (256, 128, 2, 1), (128, 128, 2, 1), (128, 64, 2, 1), (64, 128, 1, 1), (64, 64, 1, 1),
+    (256, 256, 2, 2), (256, 128, 2, 2),
+)  # fmt: skip
+"""Rows, columns, multiplying groups and CTAs of tiles."""
+CACHE_LINE = 128
+UNALIGNED = 1.5
+"""Times the bytes that copies of lines take that start inside of a cache line."""
+CLUSTER_STEP = 100
+"""Cycles that the CTAs of a cluster wait for each other in a step."""
 FEW_ROWS = 64
 """Up to so many rows the transposed product is worth a thought, of which a tile is as narrow as they are few."""
 TAIL_SPLITS = (2, 3, 4, 6, 8)
@@ -86,6 +94,8 @@ def is_possible(plan: Plan, problem: Problem, target: Target) -> bool:
     """Whether a plan fits the target and the problem."""
     if plan.kind == "vector":
         return problem.rows == 1
+    if plan.ctas > 1 and (plan.splits > 1 or stored_by_threads(problem.c)):
+        return False
     if plan.kind == "direct":
         return target.supports("nvidia")
     return target.supports("warpgroup_mma") and problem.inner > 0
@@ -106,7 +116,7 @@ def group_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
     yield from specialized_plans(problem, multiprocessors)
     if problem.rows <= FEW_ROWS:
         width = max(16, next_power_of_2(problem.rows))
-        for plan in specialized_plans(problem.swapped(), multiprocessors, ((128, width, 2), (64, width, 1))):
+        for plan in specialized_plans(problem.swapped(), multiprocessors, ((128, width, 2, 1), (64, width, 1, 1))):
             yield replace(plan, swapped=True)
 
 
@@ -132,19 +142,24 @@ def direct_plans(problem: Problem, multiprocessors: int) -> Iterator[Plan]:
 
 
 def specialized_plans(
-    problem: Problem, multiprocessors: int, sizes: Sequence[tuple[int, int, int]] = TILES
+    problem: Problem, multiprocessors: int, sizes: Sequence[tuple[int, int, int, int]] = TILES
 ) -> Iterator[Plan]:
     """Tiles for one or two groups, with the stages that fit, in splits that leave no program idle."""
     step = 128 if problem.narrow else 64
-    for height, width, parts in sizes:
+    for height, width, parts, ctas in sizes:
         if (height > 64 and problem.rows <= height // 2) or (width > 64 and problem.columns <= width // 2):
             continue
         tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
         steps = cdiv(problem.inner, step)
-        plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width))
-        plan = replace(plan, stages=stages_for(problem, plan), group=NARROW_GROUP if problem.narrow else plan.group)
-        programs = multiprocessors * residents(plan)
-        for splits in {1, *_splits(tiles, steps, programs)}:
+        plan = Plan(
+            "specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, ctas), ctas=ctas
+        )
+        if ctas > 1 and stored_by_threads(problem.c):
+            continue
+        group = NARROW_GROUP // ctas if problem.narrow else plan.group
+        plan = replace(plan, stages=stages_for(problem, plan), group=group)
+        programs = programs_of(plan, multiprocessors)
+        for splits in {1, *_splits(tiles, steps, programs)} if ctas == 1 else {1}:
             yield replace(plan, splits=splits)
         if tiles > programs and tiles % programs and height * width <= TAIL_TILE:
             yield from (replace(plan, splits=splits, tail=True) for splits in TAIL_SPLITS if splits <= steps)
@@ -158,14 +173,15 @@ def _splits(tiles: int, steps: int, programs: int) -> set[int]:
     return {splits for splits in (full, full + 1, full // 2, full // 4) if 1 < splits <= min(steps, MOST_SPLITS)}
 
 
-def chunks_for(problem: Problem, width: int) -> int:
-    """Chunks in which a group stores its tile, of 16 bits in one, of 32 bits in two."""
-    return max(1, min(ITEM_BYTES[problem.c.dtype] // 2, width // 32))
+def chunks_for(problem: Problem, width: int, ctas: int = 1) -> int:
+    """Chunks in which a group stores its tile: of 32 bits, and of clusters, which are glad of one more stage, two."""
+    return max(1, min(max(ctas, ITEM_BYTES[problem.c.dtype] // 2), width // 32))
 
 
 def stages_for(problem: Problem, plan: Plan) -> int:
     """Stages that fit beside the pieces of the result and the scales of columns."""
     height, width, step = plan.block
+    height //= plan.ctas
     staging = height * width // plan.chunks * ITEM_BYTES[problem.c.dtype]
     if problem.column_scale == "each":
         staging += plan.parts * width * ITEM_BYTES["float32"]
@@ -200,19 +216,21 @@ def _tiles(problem: Problem, plan: Plan) -> tuple[int, int]:
 def _split_items(problem: Problem, plan: Plan, multiprocessors: int) -> int:
     """Pieces of work that are a split of a tile."""
     tiles, _ = _tiles(problem, plan)
-    return (tiles % (residents(plan) * multiprocessors) if plan.tail else tiles) * plan.splits
+    return (tiles % programs_of(plan, multiprocessors) if plan.tail else tiles) * plan.splits
 
 
 def _specialized_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:
     (height, width, step), (tiles, steps) = plan.block, _tiles(problem, plan)
+    height //= plan.ctas
     rate = GROUP_PRODUCTS * (2 if problem.narrow else 1)
     products = height * max(width, 64) * step / rate
-    copied = (height + width) * step * problem.a.itemsize / SHARED_RATE
-    programs = residents(plan) * multiprocessors
+    elements = height * slowness(problem.a) + width * slowness(problem.b) / plan.ctas
+    copied = elements * step * problem.a.itemsize / SHARED_RATE
+    programs = programs_of(plan, multiprocessors)
     whole = tiles // programs if plan.tail else 0
     items = _split_items(problem, plan, multiprocessors)
     resident = residents(plan) if whole else min(residents(plan), math.ceil(items / multiprocessors))
-    a_step = resident * max(products, copied)
+    a_step = resident * max(products, copied) + CLUSTER_STEP * (plan.ctas - 1)
     split_steps: int = cdiv(steps, plan.splits)
     shared = split_steps * a_step + EPILOGUE + _meeting_cycles(plan)
     return PROLOGUE + whole * (steps * a_step + EPILOGUE) + math.ceil(items / programs) * shared
@@ -224,9 +242,20 @@ def _meeting_cycles(plan: Plan) -> float:
     return MEETING + (1 + plan.splits) * height * width * 4 / GATHER_RATE if plan.splits > 1 else 0
 
 
+def slowness(matrix: Matrix) -> float:
+    """How many times longer copies of a matrix take than of one whose lines start at cache lines."""
+    pitch = matrix.strides[2 if matrix.turned else 1] * matrix.itemsize
+    return 1 if pitch % CACHE_LINE == 0 else UNALIGNED
+
+
 def residents(plan: Plan) -> int:
-    """Persistent programs that a multiprocessor holds."""
+    """Persistent CTAs that a multiprocessor holds."""
     return 2 if plan.parts == 1 else 1
+
+
+def programs_of(plan: Plan, multiprocessors: int) -> int:
+    """Persistent programs that the machine holds."""
+    return residents(plan) * multiprocessors // plan.ctas
 
 
 def _direct_cycles(problem: Problem, plan: Plan, multiprocessors: int) -> float:

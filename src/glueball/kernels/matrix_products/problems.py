@@ -127,6 +127,11 @@ class Problem:
         )  # fmt: skip
 
 
+def stored_by_threads(matrix: Matrix) -> bool:
+    """Whether a result is one that no bulk copy can write, which writes rows."""
+    return not matrix.bulk or matrix.turned
+
+
 def matrix_of(array: Any, name: str) -> Matrix:
     """An array of two or three dimensions as a matrix. `ValueError` for others, and for a dtype without products."""
     kind, shape, strides = dtype_name(array), tuple(array.shape), strides_of(array)

@@ -57,11 +57,21 @@ def share(item, whole, steps, FORM: gl.constexpr):
 
 
 @glueball.jit
-def produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, start, stage, phase, FORM: gl.constexpr):
+def placed(batch, row, column, TURNED: gl.constexpr):
+    """Where a block of a matrix starts, in the order of its descriptor."""
+    return (batch, column, row) if TURNED else (batch, row, column)
+
+
+@glueball.jit
+def produce_tiles(
+    a_desc, b_desc, a_ring, b_ring, full, empty, all_empty, batches, start, stage, phase, FORM: gl.constexpr
+):
     """The copying warp's share of a product, from piece of work `start` on; the stage and phase that follow.
 
     It goes on from tile to tile, so that the first stages of the next tile are on their way while this one is stored.
+    In a cluster the first CTA copies `b` to all, once all have emptied the stage.
     """
+    height: gl.constexpr = FORM.block_m // FORM.parts
     rows, columns, inner = extents(a_desc, b_desc, FORM)
     tiles_m, tiles_n, whole, items, steps = counts(rows, columns, inner, batches, FORM)
     for item in range(start, items, gl.num_programs(0)):
@@ -71,17 +81,16 @@ def produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, start, s
         column = n * FORM.block_n
         for k in range(first, first + count):
             mbarrier.wait(empty.index(stage), phase)
+            if FORM.ctas > 1:
+                mbarrier.wait(all_empty.index(stage), phase)
             loaded = full.index(stage)
-            mbarrier.expect(loaded, a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
+            mbarrier.expect(loaded, FORM.parts * a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
             depth = k * FORM.block_k
-            if FORM.a_turned:
-                tma.async_load(a_desc, [batch * FORM.a_batched, depth, row], loaded, a_ring.index(stage))
-            else:
-                tma.async_load(a_desc, [batch * FORM.a_batched, row, depth], loaded, a_ring.index(stage))
-            if FORM.b_turned:
-                tma.async_load(b_desc, [batch * FORM.b_batched, column, depth], loaded, b_ring.index(stage))
-            else:
-                tma.async_load(b_desc, [batch * FORM.b_batched, depth, column], loaded, b_ring.index(stage))
+            for part in gl.static_range(FORM.parts):
+                a_place = placed(batch * FORM.a_batched, row + part * height, depth, FORM.a_turned)
+                tma.async_load(a_desc, a_place, loaded, a_ring.index(stage * FORM.parts + part))
+            b_place = placed(batch * FORM.b_batched, depth, column, FORM.b_turned)
+            tma.async_load(b_desc, b_place, loaded, b_ring.index(stage), multicast=FORM.ctas > 1)
             stage += 1
             if stage == FORM.stages:
                 stage = 0
@@ -90,26 +99,34 @@ def produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, start, s
 
 
 @glueball.jit
-def produce(a_desc, b_desc, a_ring, b_ring, full, empty, batches, FORM: gl.constexpr):
+def produce(a_desc, b_desc, a_ring, b_ring, full, empty, all_empty, batches, FORM: gl.constexpr):
     """The copying warp: fills the ring's stages in order, each once the multiplying groups have emptied it."""
     stage = 0
     phase = 1
-    produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, batches, gl.program_id(0), stage, phase, FORM)
+    start = gl.program_id(0)
+    produce_tiles(a_desc, b_desc, a_ring, b_ring, full, empty, all_empty, batches, start, stage, phase, FORM)
 
 
 @glueball.jit
-def operands(a_stage, b_stage, PART: gl.constexpr, FORM: gl.constexpr):
-    """The rows of `a` that a group multiplies, and all of `b`, as M x K and K x N views of a stage."""
+def operands(a_piece, b_stage, FORM: gl.constexpr):
+    """The rows of `a` that a group multiplies, and all of `b`, as M x K and K x N views."""
     height: gl.constexpr = FORM.block_m // FORM.parts
     if FORM.a_turned:
-        a = a_stage.reshape([FORM.block_k, FORM.block_m]).permute([1, 0])
+        a = a_piece.reshape([FORM.block_k, height]).permute([1, 0])
     else:
-        a = a_stage.reshape([FORM.block_m, FORM.block_k])
+        a = a_piece.reshape([height, FORM.block_k])
     if FORM.b_turned:
         b = b_stage.reshape([FORM.block_n, FORM.block_k]).permute([1, 0])
     else:
         b = b_stage.reshape([FORM.block_k, FORM.block_n])
-    return a.slice(PART * height, height, 0), b
+    return a, b
+
+
+@glueball.constexpr_function
+def sums_layout(form, width, depth):
+    """Who holds the sums of a group, or of a piece of its columns; `depth` elements of K an instruction."""
+    cga = [[1 << bit, 0] for bit in range(form.ctas.bit_length() - 1)]
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, width, depth], cga)
 
 
 @glueball.jit
@@ -139,13 +156,19 @@ def piece_count(form):
 @glueball.constexpr_function
 def piece_layout(form):
     """Who holds the sums of a piece."""
-    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, form.block_n // piece_count(form), 16])
+    return sums_layout(form, form.block_n // piece_count(form), 16)
+
+
+@glueball.constexpr_function
+def everywhere(form):
+    """The bases by which every CTA has all of a line."""
+    return [[0]] * (form.ctas.bit_length() - 1)
 
 
 @glueball.jit
-def start_column_scales(kept, pointer, column, columns):
+def start_column_scales(kept, pointer, column, columns, FORM: gl.constexpr):
     """Starts to copy the scales of a tile's columns to shared memory, where they wait for the sums."""
-    place = column + gl.arange(0, kept.shape[0], layout=gl.BlockedLayout([1], [32], [4], [0]))
+    place = column + gl.arange(0, kept.shape[0], layout=gl.BlockedLayout([1], [32], [4], [0], everywhere(FORM)))
     async_copy.async_load(kept, pointer + place, mask=place < columns)
     async_copy.commit_group()
 
@@ -210,8 +233,16 @@ def store_tile(
 
 
 @glueball.jit
+def release(empty, all_empty, stage, pred, FORM: gl.constexpr):
+    """Tells the copying warp that a stage is empty, and that of the cluster's first CTA too."""
+    mbarrier.arrive(empty.index(stage), count=1, pred=pred)
+    if FORM.ctas > 1:
+        mbarrier.arrive(all_empty.index(stage), count=1, pred=pred)
+
+
+@glueball.jit
 def consume_tiles(
-    rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale,
+    rows, columns, inner, c, a_ring, b_ring, staging, full, empty, all_empty, batches, c_strides, row_scale,
     column_scale, bias, partials, counters, start, stage, phase, PART: gl.constexpr, FORM: gl.constexpr,
 ):  # fmt: skip
     """A multiplying group's share of a product, from piece of work `start` on; the stage and phase that follow.
@@ -220,12 +251,11 @@ def consume_tiles(
     to the copying warp.
     """
     height: gl.constexpr = FORM.block_m // FORM.parts
-    layout: gl.constexpr = gl.NVMMADistributedLayout(
-        [3, 0], [4, 1], [16, FORM.block_n, 256 // a_ring.dtype.primitive_bitwidth]
-    )
+    layout: gl.constexpr = sums_layout(FORM, FORM.block_n, 256 // a_ring.dtype.primitive_bitwidth)
     scales = column_scale
     if FORM.columns_scaled:
-        scales = gl.allocate_shared_memory(gl.float32, [FORM.block_n], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+        cga: gl.constexpr = everywhere(FORM)
+        scales = gl.allocate_shared_memory(gl.float32, [FORM.block_n], gl.SwizzledSharedLayout(1, 1, 1, [0], cga))
     tiles_m, tiles_n, whole, items, steps = counts(rows, columns, inner, batches, FORM)
     for item in range(start, items, gl.num_programs(0)):
         tile, split, _, count = share(item, whole, steps, FORM)
@@ -233,15 +263,15 @@ def consume_tiles(
         row = m * FORM.block_m + PART * height
         column = n * FORM.block_n
         if FORM.columns_scaled:
-            start_column_scales(scales, column_scale, column, columns)
+            start_column_scales(scales, column_scale, column, columns, FORM)
         acc = warpgroup_mma_init(gl.zeros([height, FORM.block_n], gl.float32, layout))
         last = stage
         for k in range(count):
             mbarrier.wait(full.index(stage), phase)
-            a, b = operands(a_ring.index(stage), b_ring.index(stage), PART, FORM)
+            a, b = operands(a_ring.index(stage * FORM.parts + PART), b_ring.index(stage), FORM)
             acc = warpgroup_mma(a, b, acc, use_acc=k > 0, is_async=True)
             acc = warpgroup_mma_init(warpgroup_mma_wait(1, deps=(acc,)))
-            mbarrier.arrive(empty.index(last), count=1, pred=k > 0)
+            release(empty, all_empty, last, k > 0, FORM)
             last = stage
             stage += 1
             if stage == FORM.stages:
@@ -249,7 +279,7 @@ def consume_tiles(
                 phase = phase ^ 1
         of_rows = row_endings(row, rows, row_scale, bias, height, piece_layout(FORM), FORM)
         result = warpgroup_mma_wait(0, deps=(acc,))
-        mbarrier.arrive(empty.index(last), count=1)
+        release(empty, all_empty, last, True, FORM)
         if FORM.columns_scaled:
             async_copy.wait_group(0)
         if FORM.splits == 1:
@@ -275,7 +305,7 @@ def consume_tiles(
 
 @glueball.jit
 def consume(
-    a_desc, b_desc, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale, column_scale,
+    a_desc, b_desc, c, a_ring, b_ring, staging, full, empty, all_empty, batches, c_strides, row_scale, column_scale,
     bias, partials, counters, PART: gl.constexpr, FORM: gl.constexpr,
 ):  # fmt: skip
     """A multiplying group: its share of the rows of every tile that the program works on."""
@@ -283,7 +313,7 @@ def consume(
     stage = 0
     phase = 0
     consume_tiles(
-        rows, columns, inner, c, a_ring, b_ring, staging, full, empty, batches, c_strides, row_scale,
+        rows, columns, inner, c, a_ring, b_ring, staging, full, empty, all_empty, batches, c_strides, row_scale,
         column_scale, bias, partials, counters, gl.program_id(0), stage, phase, PART, FORM,
     )  # fmt: skip
 
@@ -300,18 +330,23 @@ def multiply_specialized(
     several splits the programs of a tile meet in `partials`, float32, as large as all split tiles of all splits, and
     `counters`, int32 zeros, one for each group of each tile.
     """
-    a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages] + a_desc.block_shape, a_desc.layout)
+    a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages * FORM.parts] + a_desc.block_shape, a_desc.layout)
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [FORM.stages] + b_desc.block_shape, b_desc.layout)
     piece: gl.constexpr = (1, FORM.block_m // FORM.parts, FORM.block_n // FORM.chunks)
     staging = gl.allocate_shared_memory(FORM.c_type, piece, FORM.c_layout)
     full = mbarrier.allocate_mbarrier(batch=FORM.stages)
     empty = mbarrier.allocate_mbarrier(batch=FORM.stages)
+    all_empty = empty
     for i in gl.static_range(FORM.stages):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=FORM.parts)
+    if FORM.ctas > 1:
+        all_empty = mbarrier.allocate_mbarrier(batch=FORM.stages, two_ctas=True)
+        for i in gl.static_range(FORM.stages):
+            mbarrier.init(all_empty.index(i), count=FORM.parts)
     before = (a_desc, b_desc, c, a_ring, b_ring)
-    after = (full, empty, batches, c_strides, row_scale, column_scale, bias, partials, counters)
-    copying = (a_desc, b_desc, a_ring, b_ring, full, empty, batches)
+    after = (full, empty, all_empty, batches, c_strides, row_scale, column_scale, bias, partials, counters)
+    copying = (a_desc, b_desc, a_ring, b_ring, full, empty, all_empty, batches)
     if FORM.parts == 1:
         gl.warp_specialize(
             [(consume, before + (staging,) + after + (0, FORM)), (produce, copying + (FORM,))], [1]

@@ -30,5 +30,5 @@ def written_plan(plan: Plan) -> dict[str, Any]:
     fields = asdict(plan)
     return {
         name: fields[name]
-        for name in ("kind", "block", "group", "splits", "stages", "parts", "chunks", "swapped", "tail")
+        for name in ("kind", "block", "group", "splits", "stages", "parts", "chunks", "swapped", "tail", "ctas")
     }
