@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import pytest
@@ -152,6 +152,22 @@ def test_a_record_of_constants() -> None:
     changed = gl.aggregate_replace(settings, columns=2)
     assert (changed.columns, changed.area(), settings.columns) == (2, 8, 8)
     assert repr(changed) == "Settings(rows=constexpr[4], shape=(constexpr[1], constexpr[2]), columns=constexpr[2])"
+
+
+@glueball.aggregate
+class Counts:
+    rows: gl.tensor | gl.constexpr
+    columns: Union[gl.tensor, gl.constexpr]  # noqa: UP007 - as older programs write it
+
+    def __init__(self, rows, columns):
+        self.rows = rows
+        self.columns = columns
+
+
+def test_fields_of_either_kind_take_constants() -> None:
+    counts = Counts(4, 8)
+    assert isinstance(counts.rows, gl.constexpr) and isinstance(counts.columns, gl.constexpr)
+    assert (counts.rows, counts.columns) == (4, 8)
 
 
 @pytest.mark.parametrize(
