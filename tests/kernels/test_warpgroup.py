@@ -236,6 +236,30 @@ def test_products_one_after_another(n, pending, executor, monkeypatch):
     np.testing.assert_array_equal(out, product(a, b, None, SINGLE) * n)
 
 
+@glueball.jit
+def refilled_kernel(a, b, out, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    """Both factors on the left are written anew in every round, after one wait for the two products of the last one."""
+    x = gl.load(a + places(64, 64, P))
+    y = operand(b, 64, 64, P, S, False)
+    left = gl.allocate_shared_memory(x.dtype, [2, 64, 64], S)
+    total = warpgroup_mma_init(gl.zeros([64, 64], gl.float32, L))
+    for _ in range(n):
+        total = warpgroup_mma_wait(0, deps=(total,))
+        left.index(0).store(x)
+        left.index(1).store(x + x)
+        fence_async_shared()
+        total = warpgroup_mma(left.index(0), y, total, is_async=True)
+        total = warpgroup_mma(left.index(1), y, total, is_async=True)
+    gl.store(out + places(64, 64, L), warpgroup_mma_wait(0, deps=(total,)))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_one_wait_frees_the_factors_of_several_products(executor, monkeypatch):
+    a, b, out = whole((64, 64), HALF), whole((64, 64), HALF, 1), np.zeros((64, 64), SINGLE)
+    run_on(executor, monkeypatch, "sm_90a", refilled_kernel, a, b, out, 3, SQUARE, WIDE, SWIZZLED)
+    np.testing.assert_array_equal(out, product(a, b, None, SINGLE) * 9)
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_sums_of_any_numbers(executor, monkeypatch):
     """Within the rounding of a sum of K products, in several blocks."""
