@@ -297,6 +297,7 @@ def refusal(types, shapes, layouts, options, target="sm_90a"):
 HALVES, SQUARES = (gl.float16, gl.float16, gl.float32), ((64, 64),) * 3
 SHARED = (SWIZZLED, SWIZZLED, SQUARE)
 BYTES = gl.NVMMASharedLayout(64, 8, 2)
+WORDS, TURNED_WORDS = (gl.NVMMASharedLayout(128, 32, 2, transposed=turned) for turned in (False, True))
 TURNED_BYTES = gl.NVMMASharedLayout(64, 8, 2, transposed=True)
 QUARTERS = matrix_layout([4, 1], 64, np.int8)
 NONE = (None, None)
@@ -326,7 +327,14 @@ WRONG = [
     ((gl.int16, gl.int16, gl.int32), SQUARES, SHARED, NONE, "there are no products of those"),
     (INTEGERS, SQUARES, (BYTES, BYTES, QUARTERS), NONE, K_MAJOR),
     (INTEGERS, SQUARES, (TURNED_BYTES, TURNED_BYTES, QUARTERS), NONE, K_MAJOR),
-    (HALVES, SQUARES, SHARED, ("ieee", None), "warpgroup_mma has the precision tf32 only, not 'ieee'"),
+    (
+        (gl.float32,) * 3,
+        SQUARES,
+        (WORDS, TURNED_WORDS, matrix_layout([4, 1], 64, SINGLE)),
+        ("ieee", None),
+        "warpgroup_mma of float32 has the precision 'tf32' only, not 'ieee'",
+    ),
+    (HALVES, SQUARES, SHARED, ("exact", None), "the precision of warpgroup_mma must be one of tf32, "),
     (TINY, SQUARES, (BYTES, TURNED_BYTES, QUARTERS), (None, 128), "max_num_imprecise_acc (128) must be <= K (64)"),
     (TINY, SQUARES, (BYTES, TURNED_BYTES, QUARTERS), (None, 16), "max_num_imprecise_acc is less than 32"),
 ]
@@ -335,6 +343,11 @@ WRONG = [
 @pytest.mark.parametrize(("types", "shapes", "layouts", "options", "message"), WRONG, ids=[case[-1] for case in WRONG])
 def test_wrong_operands(types, shapes, layouts, options, message):
     assert message in refusal(types, shapes, layouts, options)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "IEEE", "bf16x6"])
+def test_a_precision_is_about_float32_alone(precision):
+    glueball.compile_only(wrong_kernel, *HALVES, SQUARES, SHARED, (precision, None), False, target="sm_90a")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "sm_120a"])
