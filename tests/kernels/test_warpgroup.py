@@ -13,6 +13,7 @@ from glueball.language.nvidia.hopper import (
     mbarrier,
     tma,
     warpgroup_mma,
+    warpgroup_mma_accumulator,
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
@@ -234,6 +235,61 @@ def test_products_one_after_another(n, pending, executor, monkeypatch):
     a, b, out = whole((64, 128), HALF), whole((128, 128), HALF, 1), np.zeros((64, 128), SINGLE)
     run_on(executor, monkeypatch, "sm_90a", split_kernel, a, b, out, n, pending, SQUARE, WIDE, SWIZZLED)
     np.testing.assert_array_equal(out, product(a, b, None, SINGLE) * n)
+
+
+@glueball.aggregate
+class Total:
+    """A sum, with or without a product under way."""
+
+    value: gl.tensor | warpgroup_mma_accumulator
+    products: gl.tensor
+
+    @glueball.jit
+    def add(self, x, y):
+        value, _ = self.settled()
+        return Total(warpgroup_mma(x, y, value, is_async=True), self.products + 1)
+
+    @glueball.jit
+    def settled(self):
+        return warpgroup_mma_wait(0, deps=(self.value,)), self.products
+
+
+@glueball.jit
+def record_kernel(a, b, out, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    """A tile becomes an accumulator in the first round, in a record and in a tuple."""
+    x, y = operand(a, 64, 64, P, S, False), operand(b, 64, 64, P, S, False)
+    fence_async_shared()
+    total = Total(gl.zeros([64, 64], gl.float32, L), gl.to_tensor(0))
+    pair = (gl.zeros([64, 64], gl.float32, L), 0)
+    for i in range(n):
+        total = total.add(x, y)
+        pair = (warpgroup_mma(x, y, warpgroup_mma_wait(0, deps=(pair[0],)), is_async=True), i)
+    value, products = total.settled()
+    gl.store(out + places(64, 64, L), value + products)
+    gl.store(out + 4096 + places(64, 64, L), warpgroup_mma_wait(0, deps=(pair[0],)))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_loops_carry_accumulators_in_records_and_tuples(executor, monkeypatch):
+    a, b, out = whole((64, 64), HALF), whole((64, 64), HALF, 1), np.zeros((2, 64, 64), SINGLE)
+    run_on(executor, monkeypatch, "sm_90a", record_kernel, a, b, out, 3, SQUARE, WIDE, SWIZZLED)
+    expected = product(a, b, None, SINGLE) * 3
+    np.testing.assert_array_equal(out, np.stack([expected + 3, expected]))
+
+
+@glueball.jit
+def changed_kernel(a, b, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    x, y = operand(a, 64, 64, P, S, False), operand(b, 64, 64, P, S, False)
+    total = gl.zeros([64, 64], gl.float32, L)
+    for _ in range(n):
+        total = warpgroup_mma(x, y, total, is_async=True)
+    warpgroup_mma_wait(0, deps=(total,))
+
+
+def test_a_tile_of_its_own_stays_a_tile():
+    half = np.zeros(4096, HALF)
+    with pytest.raises(CompilationError, match="Loop-carried variable total has initial type"):
+        glueball.compile_only(changed_kernel, half, half, 3, SQUARE, WIDE, SWIZZLED, target="sm_90a")
 
 
 @glueball.jit

@@ -19,7 +19,7 @@ from glueball.language.debug import static_range
 from glueball.language.promotion import promote
 from glueball.language.tensor import tensor
 from glueball.language.tuple import unwrap, wrap
-from glueball.language.values import base_value, types_agree
+from glueball.language.values import base_value, carries_on, types_agree
 from glueball.tile.ir import Region, Value
 from glueball.tile.types import distributed_type, dtype
 
@@ -65,7 +65,7 @@ class Carried:
         handles: list[Value] = []
         for name, before in self.values.items():
             after = names[name]
-            if not isinstance(after, base_value) or not types_agree(before.type, after.type):
+            if not isinstance(after, base_value) or not carries_on(before.type, after.type):
                 raise self._failure(
                     name,
                     f"Loop-carried variable {name} has initial type {before.type} but is re-assigned to "
