@@ -46,6 +46,12 @@ class ActiveDriver:
         """The handle of the stream that the caller's framework uses; 0 where there is no GPU."""
         return current_stream(self.get_current_device() if device is None else device) if cuda_available().ok else 0
 
+    def get_active_torch_device(self) -> Any:
+        """The `torch.device` for tensors: the current GPU, or the host. `ImportError` without torch."""
+        import torch
+
+        return torch.device("cuda", self.get_current_device()) if self.is_active() else torch.device("cpu")
+
     def get_device_interface(self) -> Any:
         """`torch.cuda`. `ImportError` without torch."""
         import torch
