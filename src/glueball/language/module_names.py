@@ -57,6 +57,8 @@ class Later:
         """Nothing is one yet: what `isinstance` asks of the alternatives of `typing.Union`."""
         return False
 
+    __instancecheck__ = __subclasscheck__
+
     def _error(self) -> UnavailableNameError:
         return UnavailableNameError(f"`{self._path}` is not there yet in this version of glueball")
 
