@@ -34,6 +34,13 @@ def test_names_to_come_say_so_when_they_are_used(path: str) -> None:
     assert not isinstance(1, value)
 
 
+def test_descriptors_of_the_host() -> None:
+    described = glueball.amd.gfx1250.TensorDescriptor
+    assert described is glueball.amd.cdna5.TensorDescriptor
+    with pytest.raises(NotImplementedError, match=r"`glueball\.amd\.cdna5\.TensorDescriptor` is not there yet"):
+        described.from_tensor(np.zeros((64, 64), np.float32), [64, 64], None)
+
+
 def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="has no 'bufer_load'; did you mean `buffer_load`"):
         gl.amd.cdna4.bufer_load  # noqa: B018
