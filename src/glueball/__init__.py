@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glueball import amd, backends, compiler, errors, knobs, language, nvidia, runtime, targets, testing, tools
     from glueball.errors import CompilationError, InterpreterError, OutOfResources, TritonError
+    from glueball.gpu_target import GPUTarget
     from glueball.language.aggregate import aggregate
     from glueball.language.function import ConstexprFunction, constexpr_function, must_use_result
     from glueball.runtime.allocation import set_allocator
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from glueball.runtime.async_compile import AsyncCompileMode, FutureKernel
     from glueball.runtime.autotuning import Config, autotune, heuristics
     from glueball.runtime.compile_only import compile_only
-    from glueball.runtime.gpu_target import GPUTarget
     from glueball.runtime.host_functions import cdiv, next_power_of_2
     from glueball.runtime.jit import GluonJITFunction, JITFunction, jit
     from glueball.runtime.kernel import CompiledKernel
@@ -49,7 +49,7 @@ _HOMES = {
     "compile_only": "glueball.runtime.compile_only",
     "compile": "glueball.runtime.ast_source",
     "GluonASTSource": "glueball.runtime.ast_source",
-    "GPUTarget": "glueball.runtime.gpu_target",
+    "GPUTarget": "glueball.gpu_target",
     "KernelInterface": "glueball.runtime.launchable",
     "AsyncCompileMode": "glueball.runtime.async_compile",
     "FutureKernel": "glueball.runtime.async_compile",

@@ -6,8 +6,9 @@ import inspect
 
 import pytest
 
+import glueball
 import glueball.language as gl
-from glueball.language import names
+from glueball.language import core, names
 from glueball.language.builder import is_builtin
 
 NAMES = [name for group in names.NAMES.values() for name in group]
@@ -36,6 +37,12 @@ def test_names_of_other_languages_say_what_to_use():
     with pytest.raises(AttributeError, match=r"the language has no `gl\.softmax`"):
         gl.softmax  # noqa: B018
     assert not hasattr(gl, "fpsan")
+
+
+def test_names_of_the_language_are_in_its_core_too():
+    assert (core.PropagateNan, core.constexpr, core._aggregate) == (gl.PropagateNan, gl.constexpr, glueball.aggregate)
+    with pytest.raises(AttributeError, match=r"the language has no `gl\.nonsense`"):
+        core.nonsense  # noqa: B018
 
 
 OPERATIONS = [name for name in gl.__all__ if is_builtin(getattr(gl, name))]

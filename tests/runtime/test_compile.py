@@ -16,7 +16,7 @@ import glueball.language as gl
 from glueball import AsyncCompileMode, FutureKernel, GluonASTSource
 from glueball.backends.compiler import GPUTarget
 from glueball.errors import CompilationError, OptionError, TargetError, UnknownOptionError
-from glueball.runtime.gpu_target import described_target, target_of
+from glueball.gpu_target import described_target, target_of
 from glueball.runtime.options import LaunchOptions
 from glueball.targets import TARGETS
 from tests.runtime import kernels

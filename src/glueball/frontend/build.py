@@ -14,6 +14,7 @@ from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.function import JITCallable
 from glueball.language.nvidia.tensor_descriptors import make_descriptor
+from glueball.language.target_info import compiling_for
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import wrap
@@ -60,7 +61,8 @@ def build(
     builder.checks_overflow = checks_overflow
     source = function.source
     frame = Frame(function, builder, SYNTAX, names)
-    frame.execute(source.tree.body, tail=True)
+    with compiling_for(target):
+        frame.execute(source.tree.body, tail=True)
     definition = source.line(source.first_line)
     start = len(definition) - len(definition.lstrip())
     location = SourceLocation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import glueball
 from glueball.language import conversion
 from glueball.language.broadcasting import to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
@@ -248,3 +249,10 @@ def cast(
     if _unwrap_if_constexpr(bitcast):
         return conversion.bitcast(value, element, _builder)
     return conversion.convert(value, element, _builder, _unwrap_if_constexpr(fp_downcast_rounding))
+
+
+def __getattr__(name: str) -> Any:
+    """The rest of the language, which programs import from here as well; `_aggregate` is `glueball.aggregate`."""
+    if name == "_aggregate":
+        return glueball.aggregate
+    return getattr(glueball.language, name)

@@ -7,8 +7,8 @@ from typing import Any
 
 from glueball.drivers.arrays import current_stream
 from glueball.drivers.cuda import cuda_available, cuda_driver
+from glueball.gpu_target import GPUTarget, described_target
 from glueball.runtime.devices import default_target, device_target
-from glueball.runtime.gpu_target import GPUTarget, described_target
 
 
 class DeviceUtilities:
