@@ -8,6 +8,7 @@ import pytest
 
 import glueball
 import glueball.language as gl
+from glueball import layouts
 from glueball.language import core, names
 from glueball.language.builder import is_builtin
 
@@ -39,7 +40,9 @@ def test_names_of_other_languages_say_what_to_use():
     assert not hasattr(gl, "fpsan")
 
 
-def test_names_of_the_language_are_in_its_core_too():
+def test_other_paths_of_names():
+    assert (gl._core.program_id, gl._core.constexpr) == (gl.program_id, gl.constexpr)
+    assert all(getattr(gl._layouts, name) is getattr(layouts, name) for name in gl._layouts.__all__)
     assert (core.PropagateNan, core.constexpr, core._aggregate) == (gl.PropagateNan, gl.constexpr, glueball.aggregate)
     with pytest.raises(AttributeError, match=r"the language has no `gl\.nonsense`"):
         core.nonsense  # noqa: B018

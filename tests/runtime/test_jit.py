@@ -17,6 +17,7 @@ import pytest
 
 import glueball
 import glueball.language as gl
+from glueball import _runtime
 from glueball.errors import (
     CompilationError,
     OptionError,
@@ -425,6 +426,15 @@ import glueball
 print(glueball.nvidia.hopper.TensorDescriptor.__name__, glueball.tools.LinearLayout.__name__, glueball.amd.__name__)
 """
     assert run_python(program)[0] == "TensorDescriptor LinearLayout glueball.amd"
+
+
+def test_other_paths_of_names() -> None:
+    for name in ("KernelInterface", "MockTensor", "TensorWrapper", "constexpr_function", "reinterpret"):
+        assert getattr(glueball.runtime.jit, name) is getattr(glueball, name)
+    for name in ("GluonASTSource", "GluonJITFunction", "constexpr_function", "jit"):
+        assert getattr(_runtime, name) is getattr(glueball, name)
+    with pytest.raises(AttributeError, match=r"'glueball\.runtime' has no attribute 'nonsense'"):
+        glueball.runtime.jit.nonsense  # noqa: B018
 
 
 def test_names_of_the_package() -> None:

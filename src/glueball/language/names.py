@@ -37,7 +37,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "cdiv", "cumprod", "cumsum", "full_like", "max", "min", "ravel", "reduce_or", "sum", "xor_sum", "zeros",
         "zeros_like",
     ),
-    "submodules": ("nvidia", "amd", "extra", "fpsan", "target_info"),
+    "submodules": ("nvidia", "amd", "extra", "fpsan", "target_info", "_core", "_layouts"),
 }  # fmt: skip
 
 METHODS = (
