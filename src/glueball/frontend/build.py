@@ -8,7 +8,7 @@ from glueball.frontend.calls import invoke
 from glueball.frontend.control_flow import BRANCHES
 from glueball.frontend.expressions import EXPRESSIONS
 from glueball.frontend.frame import Frame, Syntax, Undefined
-from glueball.frontend.loops import LOOPS
+from glueball.frontend.loops import FOR_LOOPS, LOOPS
 from glueball.frontend.statements import STATEMENTS
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
@@ -24,7 +24,7 @@ from glueball.targets import Target
 from glueball.tile.ir import ArgumentFacts, Region, TileFunction, Value
 from glueball.tile.types import DESCRIPTOR_PARTS, TileType, tensor_descriptor_type
 
-SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES, invoke)
+SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, {**BRANCHES, **FOR_LOOPS}, invoke)
 
 
 def build(

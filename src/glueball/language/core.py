@@ -17,6 +17,9 @@ from glueball.layouts import AutoLayout, DistributedLayout
 from glueball.tile.types import ScalarType, distributed_type, dtype, int32, pointer_type
 
 DIMENSIONS = (0, 1, 2)
+_OF_THE_PACKAGE = {
+    "_aggregate": "aggregate", "constexpr_function": "constexpr_function", "must_use_result": "must_use_result",
+}  # fmt: skip
 
 
 @builtin
@@ -252,7 +255,7 @@ def cast(
 
 
 def __getattr__(name: str) -> Any:
-    """The rest of the language, which programs import from here as well; `_aggregate` is `glueball.aggregate`."""
-    if name == "_aggregate":
-        return glueball.aggregate
+    """The rest of the language and of what marks functions and records, which programs import from here as well."""
+    if name in _OF_THE_PACKAGE:
+        return getattr(glueball, _OF_THE_PACKAGE[name])
     return getattr(glueball.language, name)

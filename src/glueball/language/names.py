@@ -60,6 +60,8 @@ REPLACEMENTS = {
     "cat": "gl.join and gl.reshape",
     "make_tensor_descriptor": "the tensor descriptors of the vendor modules",
     "make_block_ptr": "pointer arithmetic",
+    "constexpr_function": "glueball.constexpr_function",
+    "must_use_result": "glueball.must_use_result",
 }
 
 
