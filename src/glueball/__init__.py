@@ -20,8 +20,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glueball import backends, compiler, errors, knobs, language, runtime, targets, testing
+    from glueball import amd, backends, compiler, errors, knobs, language, nvidia, runtime, targets, testing, tools
     from glueball.errors import CompilationError, InterpreterError, OutOfResources, TritonError
+    from glueball.gpu_target import GPUTarget
     from glueball.language.aggregate import aggregate
     from glueball.language.function import ConstexprFunction, constexpr_function, must_use_result
     from glueball.runtime.allocation import set_allocator
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from glueball.runtime.async_compile import AsyncCompileMode, FutureKernel
     from glueball.runtime.autotuning import Config, autotune, heuristics
     from glueball.runtime.compile_only import compile_only
-    from glueball.runtime.gpu_target import GPUTarget
     from glueball.runtime.host_functions import cdiv, next_power_of_2
     from glueball.runtime.jit import GluonJITFunction, JITFunction, jit
     from glueball.runtime.kernel import CompiledKernel
@@ -49,7 +49,7 @@ _HOMES = {
     "compile_only": "glueball.runtime.compile_only",
     "compile": "glueball.runtime.ast_source",
     "GluonASTSource": "glueball.runtime.ast_source",
-    "GPUTarget": "glueball.runtime.gpu_target",
+    "GPUTarget": "glueball.gpu_target",
     "KernelInterface": "glueball.runtime.launchable",
     "AsyncCompileMode": "glueball.runtime.async_compile",
     "FutureKernel": "glueball.runtime.async_compile",
@@ -70,9 +70,8 @@ _HOMES = {
     "must_use_result": "glueball.language.function",
     "ConstexprFunction": "glueball.language.function",
 }
-_MODULES = ("backends", "compiler", "errors", "knobs", "language", "runtime", "targets", "testing")
-_NOT_YET = (
-    "amd", "nvidia", "tools",
+_MODULES = (
+    "amd", "backends", "compiler", "errors", "knobs", "language", "nvidia", "runtime", "targets", "testing", "tools",
 )  # fmt: skip
 
 __all__ = [
@@ -91,7 +90,7 @@ __all__ = [
     # compile-time functions
     "ConstexprFunction", "constexpr_function", "cdiv", "next_power_of_2",
     # modules
-    "backends", "compiler", "errors", "knobs", "language", "runtime", "targets", "testing",
+    "amd", "backends", "compiler", "errors", "knobs", "language", "nvidia", "runtime", "targets", "testing", "tools",
 ]  # fmt: skip
 
 
@@ -102,8 +101,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
-    if name in _NOT_YET:
-        raise AttributeError(f"`glueball.{name}` is not there yet in this version of glueball")
     raise AttributeError(f"module 'glueball' has no attribute {name!r}")
 
 

@@ -342,3 +342,18 @@ def matrix_product(left: Array, right: Array, total: Array, *, saturating: bool 
         ends = np.iinfo(total.dtype)
         exact = np.clip(exact, ends.min, ends.max)
     return np.asarray(exact.astype(np.int64).astype(total.dtype))
+
+
+def and_undefined(x: Any, x_undefined: Array | None, y: Any, y_undefined: Array | None) -> Array | None:
+    """Where `x & y` is undefined, told where the operands are; `None` for nowhere. A zero decides on its own."""
+    if x_undefined is None and y_undefined is None:
+        return None
+    first, second = (np.asarray(False if where is None else where) for where in (x_undefined, y_undefined))
+    decided = (np.equal(x, 0) & ~first) | (np.equal(y, 0) & ~second)
+    found = np.asarray((first | second) & ~decided)
+    return found if found.any() else None
+
+
+def or_undefined(x: Any, x_undefined: Array | None, y: Any, y_undefined: Array | None) -> Array | None:
+    """The same of `x | y`, on which an operand decides whose bits are all set."""
+    return and_undefined(np.invert(x), x_undefined, np.invert(y), y_undefined)

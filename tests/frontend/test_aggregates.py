@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import pytest
@@ -56,6 +56,10 @@ class Scaled:
     def __lt__(self, other):
         return gl.sum(self.value, 0) < gl.sum(other.value, 0)
 
+    @glueball.jit
+    def __getitem__(self, number):
+        return Scaled(self.value + number, number)
+
 
 @glueball.aggregate
 class Named(Scaled):
@@ -94,7 +98,8 @@ def through_everything(y, n):
         ring = ring.advanced()
     if n > 4:
         ring = Ring(ring.buffers, -ring.current, ring.turn)
-    gl.store(y + line, ring.current.product(ring.turn))
+    gl.static_assert(ring.current[3].factor == 3)
+    gl.store(y + line, ring.current.product(ring.turn) + ring.current[4].value - ring.current.value - 4)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -152,6 +157,22 @@ def test_a_record_of_constants() -> None:
     changed = gl.aggregate_replace(settings, columns=2)
     assert (changed.columns, changed.area(), settings.columns) == (2, 8, 8)
     assert repr(changed) == "Settings(rows=constexpr[4], shape=(constexpr[1], constexpr[2]), columns=constexpr[2])"
+
+
+@glueball.aggregate
+class Counts:
+    rows: gl.tensor | gl.constexpr
+    columns: Union[gl.tensor, gl.constexpr]  # noqa: UP007 - as older programs write it
+
+    def __init__(self, rows, columns):
+        self.rows = rows
+        self.columns = columns
+
+
+def test_fields_of_either_kind_take_constants() -> None:
+    counts = Counts(4, 8)
+    assert isinstance(counts.rows, gl.constexpr) and isinstance(counts.columns, gl.constexpr)
+    assert (counts.rows, counts.columns) == (4, 8)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +236,11 @@ def misspelt(y):
 
 
 @glueball.jit
+def subscripted(y):
+    gl.store(y, Settings(1, ())[0])
+
+
+@glueball.jit
 def assigned(y):
     record = Settings(1, ())
     record.rows = 3
@@ -226,6 +252,7 @@ def assigned(y):
         (adds_what_has_no_sum, r"unsupported operand type\(s\) for \+"),
         (literal_for_a_tensor, "Expected tensor for attribute 'value' of Scaled, got constexpr; gl.to_tensor"),
         (misspelt, "aggregate Settings has no attribute 'row'; did you mean `rows`"),
+        (subscripted, "aggregate Settings has no attribute '__getitem__'"),
         (assigned, "Attribute assignment is not supported"),
     ],
 )

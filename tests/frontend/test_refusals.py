@@ -348,6 +348,7 @@ CASES: dict[str, list[tuple[str, type[Exception], str]]] = {
         ("try: pass\n    except: pass", NO, "unsupported AST node type: Try"),
         ("raise ValueError()", NO, "unsupported AST node type: Raise"),
         ("while n > 0: break", NO, "unsupported AST node type: Break"),
+        ("with gl.barrier(): pass", NO, "`with` takes context managers of the language"),
         ("while n > 0: continue", NO, "unsupported AST node type: Continue"),
         ("global nothing", NO, "unsupported AST node type: Global"),
         ("del p", NO, "unsupported AST node type: Delete"),

@@ -198,6 +198,38 @@ def test_calls_and_returns(executor: str) -> None:
     check(executor, returns, [321, 17, 23, 1, 1], 10)
 
 
+@glueball.jit
+def in_turns(x, COUNT: gl.constexpr, NAMES: gl.constexpr):
+    """The first turn that `x` is below; the place of a name."""
+    for turn in gl.static_range(COUNT):
+        if x < turn:
+            if turn == 1:
+                return turn * 10, 7
+            return turn * 100, 7
+        for place in gl.static_range(len(NAMES)):
+            if NAMES[place] == "second" and turn == COUNT - 1:
+                return x, place
+    return -1, -1
+
+
+@glueball.jit
+def returns_in_turns(out, n):
+    for turn in range(n - 7):
+        first, second = in_turns(turn, 3, ("first", "second"))
+        gl.store(out + turn, first + second)
+    first, second = in_turns(n, 2, ())
+    gl.store(out + 3, first + second)
+    for turn in gl.static_range(9):
+        gl.store(out + 4, turn)
+        if n < 2 * turn:
+            return
+    gl.store(out + 4, -1)
+
+
+def test_returns_in_unrolled_loops(executor: str) -> None:
+    check(executor, returns_in_turns, [17, 207, 3, -2, 6], 10)
+
+
 @glueball.jit(noinline=True)
 def apart(x):
     return x + 1

@@ -315,8 +315,14 @@ def test_wrong_operands(types, shapes, layouts, message):
 def test_there_is_one_precision(precision):
     types = (gl.float32,) * 3
     error = refusal(types, SQUARES, operands(width=1), precision)
-    assert f"mma_v2 has the input_precision 'tf32' only, not '{precision}'" in str(error)
+    assert f"mma_v2 of float32 has the input_precision 'tf32' only, not '{precision}'" in str(error)
     glueball.compile_only(wrong_kernel, *types, SQUARES, operands(width=1), "tf32", target="sm_90a")
+    glueball.compile_only(wrong_kernel, *HALVES, SQUARES, operands(), precision, target="sm_90a")
+
+
+def test_unknown_precisions():
+    message = "the input_precision of mma_v2 must be one of tf32, "
+    assert message in str(refusal(HALVES, SQUARES, operands(), "exact"))
 
 
 def test_runs_of_other_lengths():

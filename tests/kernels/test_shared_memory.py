@@ -787,6 +787,33 @@ def test_undefined_values_stay_undefined_in_memory(executor: str, monkeypatch: p
         run(executor, monkeypatch, partly_loaded[(1,)], x, y, 100)
 
 
+@glueball.jit
+def decided_by_the_mask(x, y, counts, n, L: gl.constexpr):
+    line = gl.arange(0, 128, L)
+    inside = line < n
+    value = gl.load(x + line, mask=inside)
+    before = gl.atomic_add(counts + line, 1, mask=inside)
+    gl.store(y + line, value, mask=inside & (value > before))
+    gl.store(y + line, -1.0, mask=~(inside | (value > before) | (line >= n)) | (line == 127))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_condition_may_decide_whatever_the_other_is(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, counts = random_array((128,), np.float32), np.zeros(128, np.float32), np.zeros(128, np.int32)
+    run(executor, monkeypatch, decided_by_the_mask[(1,)], x, y, counts, 100, LINE)
+    expected = np.where((np.arange(128) < 100) & (x > 0), x, 0)
+    expected[127] = -1
+    np.testing.assert_array_equal(y, expected)
+    assert counts.tolist() == [1] * 100 + [0] * 28
+
+
+@pytest.mark.parametrize(("target", "lanes"), [("gfx950", 64), ("gfx1250", 32)])
+def test_what_was_not_loaded_is_some_value_for_llvm(target: str, lanes: int) -> None:
+    x, counts, layout = np.zeros(128, np.float32), np.zeros(128, np.int32), gl.BlockedLayout([1], [lanes], [4], [0])
+    compiled = glueball.compile_only(decided_by_the_mask, x, x, counts, 100, layout, target=target)
+    assert compiled.asm["llir"].count("freeze") == 2
+
+
 CUBE = gl.BlockedLayout([1, 1, 2], [2, 4, 4], [2, 2, 1], [2, 1, 0])
 
 

@@ -13,6 +13,7 @@ from glueball.language.nvidia.hopper import (
     mbarrier,
     tma,
     warpgroup_mma,
+    warpgroup_mma_accumulator,
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
@@ -236,6 +237,85 @@ def test_products_one_after_another(n, pending, executor, monkeypatch):
     np.testing.assert_array_equal(out, product(a, b, None, SINGLE) * n)
 
 
+@glueball.aggregate
+class Total:
+    """A sum, with or without a product under way."""
+
+    value: gl.tensor | warpgroup_mma_accumulator
+    products: gl.tensor
+
+    @glueball.jit
+    def add(self, x, y):
+        value, _ = self.settled()
+        return Total(warpgroup_mma(x, y, value, is_async=True), self.products + 1)
+
+    @glueball.jit
+    def settled(self):
+        return warpgroup_mma_wait(0, deps=(self.value,)), self.products
+
+
+@glueball.jit
+def record_kernel(a, b, out, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    """A tile becomes an accumulator in the first round, in a record and in a tuple."""
+    x, y = operand(a, 64, 64, P, S, False), operand(b, 64, 64, P, S, False)
+    fence_async_shared()
+    total = Total(gl.zeros([64, 64], gl.float32, L), gl.to_tensor(0))
+    pair = (gl.zeros([64, 64], gl.float32, L), 0)
+    for i in range(n):
+        total = total.add(x, y)
+        pair = (warpgroup_mma(x, y, warpgroup_mma_wait(0, deps=(pair[0],)), is_async=True), i)
+    value, products = total.settled()
+    gl.store(out + places(64, 64, L), value + products)
+    gl.store(out + 4096 + places(64, 64, L), warpgroup_mma_wait(0, deps=(pair[0],)))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_loops_carry_accumulators_in_records_and_tuples(executor, monkeypatch):
+    a, b, out = whole((64, 64), HALF), whole((64, 64), HALF, 1), np.zeros((2, 64, 64), SINGLE)
+    run_on(executor, monkeypatch, "sm_90a", record_kernel, a, b, out, 3, SQUARE, WIDE, SWIZZLED)
+    expected = product(a, b, None, SINGLE) * 3
+    np.testing.assert_array_equal(out, np.stack([expected + 3, expected]))
+
+
+@glueball.jit
+def changed_kernel(a, b, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    x, y = operand(a, 64, 64, P, S, False), operand(b, 64, 64, P, S, False)
+    total = gl.zeros([64, 64], gl.float32, L)
+    for _ in range(n):
+        total = warpgroup_mma(x, y, total, is_async=True)
+    warpgroup_mma_wait(0, deps=(total,))
+
+
+def test_a_tile_of_its_own_stays_a_tile():
+    half = np.zeros(4096, HALF)
+    with pytest.raises(CompilationError, match="Loop-carried variable total has initial type"):
+        glueball.compile_only(changed_kernel, half, half, 3, SQUARE, WIDE, SWIZZLED, target="sm_90a")
+
+
+@glueball.jit
+def refilled_kernel(a, b, out, n, L: gl.constexpr, P: gl.constexpr, S: gl.constexpr):
+    """Both factors on the left are written anew in every round, after one wait for the two products of the last one."""
+    x = gl.load(a + places(64, 64, P))
+    y = operand(b, 64, 64, P, S, False)
+    left = gl.allocate_shared_memory(x.dtype, [2, 64, 64], S)
+    total = warpgroup_mma_init(gl.zeros([64, 64], gl.float32, L))
+    for _ in range(n):
+        total = warpgroup_mma_wait(0, deps=(total,))
+        left.index(0).store(x)
+        left.index(1).store(x + x)
+        fence_async_shared()
+        total = warpgroup_mma(left.index(0), y, total, is_async=True)
+        total = warpgroup_mma(left.index(1), y, total, is_async=True)
+    gl.store(out + places(64, 64, L), warpgroup_mma_wait(0, deps=(total,)))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_one_wait_frees_the_factors_of_several_products(executor, monkeypatch):
+    a, b, out = whole((64, 64), HALF), whole((64, 64), HALF, 1), np.zeros((64, 64), SINGLE)
+    run_on(executor, monkeypatch, "sm_90a", refilled_kernel, a, b, out, 3, SQUARE, WIDE, SWIZZLED)
+    np.testing.assert_array_equal(out, product(a, b, None, SINGLE) * 9)
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_sums_of_any_numbers(executor, monkeypatch):
     """Within the rounding of a sum of K products, in several blocks."""
@@ -273,6 +353,7 @@ def refusal(types, shapes, layouts, options, target="sm_90a"):
 HALVES, SQUARES = (gl.float16, gl.float16, gl.float32), ((64, 64),) * 3
 SHARED = (SWIZZLED, SWIZZLED, SQUARE)
 BYTES = gl.NVMMASharedLayout(64, 8, 2)
+WORDS, TURNED_WORDS = (gl.NVMMASharedLayout(128, 32, 2, transposed=turned) for turned in (False, True))
 TURNED_BYTES = gl.NVMMASharedLayout(64, 8, 2, transposed=True)
 QUARTERS = matrix_layout([4, 1], 64, np.int8)
 NONE = (None, None)
@@ -302,7 +383,14 @@ WRONG = [
     ((gl.int16, gl.int16, gl.int32), SQUARES, SHARED, NONE, "there are no products of those"),
     (INTEGERS, SQUARES, (BYTES, BYTES, QUARTERS), NONE, K_MAJOR),
     (INTEGERS, SQUARES, (TURNED_BYTES, TURNED_BYTES, QUARTERS), NONE, K_MAJOR),
-    (HALVES, SQUARES, SHARED, ("ieee", None), "warpgroup_mma has the precision tf32 only, not 'ieee'"),
+    (
+        (gl.float32,) * 3,
+        SQUARES,
+        (WORDS, TURNED_WORDS, matrix_layout([4, 1], 64, SINGLE)),
+        ("ieee", None),
+        "warpgroup_mma of float32 has the precision 'tf32' only, not 'ieee'",
+    ),
+    (HALVES, SQUARES, SHARED, ("exact", None), "the precision of warpgroup_mma must be one of tf32, "),
     (TINY, SQUARES, (BYTES, TURNED_BYTES, QUARTERS), (None, 128), "max_num_imprecise_acc (128) must be <= K (64)"),
     (TINY, SQUARES, (BYTES, TURNED_BYTES, QUARTERS), (None, 16), "max_num_imprecise_acc is less than 32"),
 ]
@@ -311,6 +399,11 @@ WRONG = [
 @pytest.mark.parametrize(("types", "shapes", "layouts", "options", "message"), WRONG, ids=[case[-1] for case in WRONG])
 def test_wrong_operands(types, shapes, layouts, options, message):
     assert message in refusal(types, shapes, layouts, options)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "IEEE", "bf16x6"])
+def test_a_precision_is_about_float32_alone(precision):
+    glueball.compile_only(wrong_kernel, *HALVES, SQUARES, SHARED, (precision, None), False, target="sm_90a")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a", "sm_120a"])

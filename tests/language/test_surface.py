@@ -6,8 +6,10 @@ import inspect
 
 import pytest
 
+import glueball
 import glueball.language as gl
-from glueball.language import names
+from glueball import layouts
+from glueball.language import core, names
 from glueball.language.builder import is_builtin
 
 NAMES = [name for group in names.NAMES.values() for name in group]
@@ -35,7 +37,18 @@ def test_names_of_other_languages_say_what_to_use():
         gl.range  # noqa: B018
     with pytest.raises(AttributeError, match=r"the language has no `gl\.softmax`"):
         gl.softmax  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no `gl\.constexpr_function`; use glueball\.constexpr_function"):
+        gl.constexpr_function  # noqa: B018
     assert not hasattr(gl, "fpsan")
+
+
+def test_other_paths_of_names():
+    assert (gl._core.program_id, gl._core.constexpr) == (gl.program_id, gl.constexpr)
+    assert all(getattr(gl._layouts, name) is getattr(layouts, name) for name in gl._layouts.__all__)
+    assert (core.PropagateNan, core.constexpr, core._aggregate) == (gl.PropagateNan, gl.constexpr, glueball.aggregate)
+    assert core.constexpr_function is glueball.constexpr_function and core.must_use_result is glueball.must_use_result
+    with pytest.raises(AttributeError, match=r"the language has no `gl\.nonsense`"):
+        core.nonsense  # noqa: B018
 
 
 OPERATIONS = [name for name in gl.__all__ if is_builtin(getattr(gl, name))]

@@ -16,7 +16,7 @@ import glueball.language as gl
 from glueball import AsyncCompileMode, FutureKernel, GluonASTSource
 from glueball.backends.compiler import GPUTarget
 from glueball.errors import CompilationError, OptionError, TargetError, UnknownOptionError
-from glueball.runtime.gpu_target import described_target, target_of
+from glueball.gpu_target import described_target, target_of
 from glueball.runtime.options import LaunchOptions
 from glueball.targets import TARGETS
 from tests.runtime import kernels
@@ -59,6 +59,8 @@ def test_facts_constants_and_positions() -> None:
     assert fixed.src.signature == {"x": "*fp32", "y": "*fp32", "n": "constexpr", "BLOCK": "constexpr",
                                    "spread": "constexpr"}  # fmt: skip
     assert fixed.src.constants[2,] == 5
+    short = source(signature={"x": "*fp32", "y": "*fp32", "n": "i32"})
+    assert glueball.compile(short) is glueball.compile(source())
 
 
 def test_tuples_in_a_signature() -> None:
@@ -82,7 +84,7 @@ def test_the_source_of_a_compiled_kernel_compiles_to_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"signature": {"x": "*fp32"}}, TypeError, "the signature names x, and copy takes x, y, n, BLOCK, spread"),
+        ({"signature": {"x": "*fp32"}}, TypeError, "the signature names x, BLOCK, spread, and copy takes x, y, n,"),
         ({"constexprs": {"z": 3}}, TypeError, "'z' is no parameter"),
         ({"constexprs": {"BLOCK": 256}}, TypeError, "`spread` of copy is a constant, and `constexprs` has none"),
         ({"signature": SIGNATURE | {"n": "i33"}}, ValueError, "unknown type 'i33'"),

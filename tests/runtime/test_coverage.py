@@ -99,6 +99,17 @@ def test_the_active_driver_with_a_device(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert glueball.compiler.max_shared_mem(0) == 232448
 
 
+@pytest.mark.torch
+def test_where_tensors_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import torch
+
+    with clean_knobs(monkeypatch, tmp_path):
+        active = glueball.runtime.driver.active
+        assert active.get_active_torch_device() == torch.device("cpu")
+        with fake_driver(monkeypatch, capabilities=[(9, 0)]):
+            assert active.get_active_torch_device() == torch.device("cuda", 0)
+
+
 def _properties(driver: FakeDriver) -> None:
     driver.multiprocessor_count = lambda index: 132  # type: ignore[attr-defined]
     driver.max_shared_bytes = lambda index: 232448  # type: ignore[attr-defined]

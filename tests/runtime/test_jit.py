@@ -17,6 +17,7 @@ import pytest
 
 import glueball
 import glueball.language as gl
+from glueball import _runtime
 from glueball.errors import (
     CompilationError,
     OptionError,
@@ -419,13 +420,28 @@ print(y.tolist(), "llvmlite" in sys.modules, "torch" in sys.modules)
         assert run_python(program, GLUEBALL_EXECUTOR=executor, PYTHONPATH=paths)[0] == "[1, 2, 3] False False"
 
 
+def test_modules_load_when_they_are_named() -> None:
+    program = """
+import glueball
+print(glueball.nvidia.hopper.TensorDescriptor.__name__, glueball.tools.LinearLayout.__name__, glueball.amd.__name__)
+"""
+    assert run_python(program)[0] == "TensorDescriptor LinearLayout glueball.amd"
+
+
+def test_other_paths_of_names() -> None:
+    for name in ("KernelInterface", "MockTensor", "TensorWrapper", "constexpr_function", "reinterpret"):
+        assert getattr(glueball.runtime.jit, name) is getattr(glueball, name)
+    for name in ("GluonASTSource", "GluonJITFunction", "constexpr_function", "jit"):
+        assert getattr(_runtime, name) is getattr(glueball, name)
+    with pytest.raises(AttributeError, match=r"'glueball\.runtime' has no attribute 'nonsense'"):
+        glueball.runtime.jit.nonsense  # noqa: B018
+
+
 def test_names_of_the_package() -> None:
     assert set(glueball.__all__) <= set(dir(glueball))
     for name in glueball.__all__:
         assert getattr(glueball, name) is not None
     assert (glueball.cdiv(7, 2), glueball.next_power_of_2(100)) == (4, 128)
-    with pytest.raises(AttributeError, match=r"`glueball.amd` is not there yet"):
-        glueball.amd  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         glueball.nonsense  # noqa: B018
 

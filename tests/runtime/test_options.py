@@ -141,8 +141,8 @@ DECLINED = {
     "ptx_version": (None, 86), "ptx_options": (None, "-v"), "ir_override": (None, "kernel.ptx"),
     "extern_libs": ({}, {"lib": "x.bc"}), "supported_fp8_dtypes": (None, ("fp8e5",)),
     "default_dot_input_precision": ("tf32", "ieee"), "allowed_dot_input_precisions": (None, ("ieee",)),
-    "matrix_instr_nonkdim": (0, 16), "kpack": (1, 2), "allow_flush_denorm": (False, True),
-    "schedule_hint": ("none", "attention"), "wgp_cu_mode": (False, True), "llvm_fn_attrs": ((), ("a=b",)),
+    "matrix_instr_nonkdim": (16, 17), "kpack": (2, 3), "allow_flush_denorm": (True, "yes"),
+    "schedule_hint": ("attention", "fast"), "wgp_cu_mode": (False, True), "llvm_fn_attrs": ((), ("a=b",)),
 }  # fmt: skip
 
 

@@ -131,12 +131,21 @@ def overwritten_in_shared(kernel: Kernel, value: Value, address: Value, mask: Va
     kernel.store(address, kernel.load(at, space="shared", kind="i32", allocation="buffer"), kind="i32")
 
 
+def decided_by_another_condition(kernel: Kernel, value: Value, address: Value, mask: Value) -> None:
+    found = kernel.less(value, kernel.i32(10))
+    outside = kernel.do("xor", mask, kernel.constant("i1", True))
+    either = kernel.do("or", outside, found)
+    kernel.store(address, kernel.i32(1), kernel.do("and", mask, found), kind="i32")
+    kernel.store(address, kernel.i32(2), kernel.do("and", kernel.do("and", either, outside), outside), kind="i32")
+
+
 ALLOWED: list[tuple[Use, Callable[[int], int]]] = [
     (chosen, lambda lane: lane if lane < 20 else -1),
     (stored_where_loaded, lambda lane: lane if lane < 20 else 77),
     (shared_round_trip, lambda lane: lane),
     (loop_in_the_branch, lambda lane: lane if lane < 20 else 77),
     (overwritten_in_shared, lambda lane: lane),
+    (decided_by_another_condition, lambda lane: 1 if lane < 10 else 77 if lane < 20 else 2),
 ]
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from glueball.runtime.gpu_target import GPUTarget
+from glueball.gpu_target import GPUTarget
 
 __all__ = ["GPUTarget"]

@@ -8,12 +8,13 @@ from glueball.frontend.calls import invoke
 from glueball.frontend.control_flow import BRANCHES
 from glueball.frontend.expressions import EXPRESSIONS
 from glueball.frontend.frame import Frame, Syntax, Undefined
-from glueball.frontend.loops import LOOPS
+from glueball.frontend.loops import FOR_LOOPS, LOOPS
 from glueball.frontend.statements import STATEMENTS
 from glueball.language.builder import KernelBuilder
 from glueball.language.constexpr import constexpr
 from glueball.language.function import JITCallable
 from glueball.language.nvidia.tensor_descriptors import make_descriptor
+from glueball.language.target_info import compiling_for
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import wrap
@@ -23,7 +24,7 @@ from glueball.targets import Target
 from glueball.tile.ir import ArgumentFacts, Region, TileFunction, Value
 from glueball.tile.types import DESCRIPTOR_PARTS, TileType, tensor_descriptor_type
 
-SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, BRANCHES, invoke)
+SYNTAX = Syntax(EXPRESSIONS, {**STATEMENTS, **LOOPS}, {**BRANCHES, **FOR_LOOPS}, invoke)
 
 
 def build(
@@ -60,7 +61,8 @@ def build(
     builder.checks_overflow = checks_overflow
     source = function.source
     frame = Frame(function, builder, SYNTAX, names)
-    frame.execute(source.tree.body, tail=True)
+    with compiling_for(target):
+        frame.execute(source.tree.body, tail=True)
     definition = source.line(source.first_line)
     start = len(definition) - len(definition.lstrip())
     location = SourceLocation(

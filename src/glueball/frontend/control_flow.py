@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from glueball.errors import UnsupportedLanguageConstruct
 from glueball.frontend.conditions import decide
-from glueball.frontend.frame import Frame, Outcome
+from glueball.frontend.frame import Frame, Outcome, Statements
 from glueball.frontend.merging import (
     Branch,
     Joined,
@@ -23,8 +23,6 @@ from glueball.language.constexpr import constexpr
 from glueball.language.tensor import tensor
 from glueball.language.tuple import wrap
 from glueball.language.values import base_value, types_agree
-
-Statements = Sequence[ast.stmt]
 
 
 def _return(frame: Frame, node: ast.Return, _: Statements, __: bool) -> Outcome:

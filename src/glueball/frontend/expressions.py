@@ -175,6 +175,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         return getitem(owner, index, _builder=frame.builder)
     if isinstance(owner, language_tuple):
         return owner[index]
+    if isinstance(owner, aggregate_value):
+        return frame.invoke(_member(owner, "__getitem__"), index)
     if isinstance(owner, JITCallable):
         raise CompilationError(f"a kernel cannot launch `{owner.__name__}`; call it without a grid")
     return compile_time_value(unwrap(owner)[unwrap(index)])

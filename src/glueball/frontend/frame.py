@@ -18,6 +18,8 @@ from glueball.language.tuple import tuple as language_tuple
 from glueball.language.values import base_value
 from glueball.location import SourceLocation
 
+Statements = Sequence[ast.stmt]
+
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
@@ -44,7 +46,7 @@ class Syntax:
 
     expressions: Mapping[type[ast.AST], Callable[[Frame, Any], Any]]
     statements: Mapping[type[ast.AST], Callable[[Frame, Any], None]]
-    branches: Mapping[type[ast.AST], Callable[[Frame, Any, Sequence[ast.stmt], bool], Outcome | None]]
+    branches: Mapping[type[ast.AST], Callable[[Frame, Any, Statements, bool], Outcome | None]]
     invoke: Callable[[Frame, Any, list[Any], dict[str, Any]], Any]
 
 
@@ -107,7 +109,7 @@ class Frame:
         finally:
             builder.location = previous
 
-    def execute(self, statements: Sequence[ast.stmt], *, tail: bool = False) -> Outcome:
+    def execute(self, statements: Statements, *, tail: bool = False) -> Outcome:
         """Run a block; `tail` says that the function ends with it. Statements after a `return` are dropped."""
         builder, syntax = self.builder, self.syntax
         for position, statement in enumerate(statements):

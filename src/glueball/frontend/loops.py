@@ -9,9 +9,9 @@ from typing import Any
 
 from glueball.errors import CompilationError, UnsupportedLanguageConstruct
 from glueball.frontend.conditions import decide
-from glueball.frontend.frame import Frame, Undefined, name_handles
+from glueball.frontend.frame import Frame, Outcome, Statements, Undefined, name_handles
 from glueball.frontend.merging import Names
-from glueball.frontend.statements import elements_of
+from glueball.frontend.statements import assign, elements_of
 from glueball.language.broadcasting import to_operand, type_difference
 from glueball.language.constexpr import constexpr
 from glueball.language.conversion import convert
@@ -19,7 +19,7 @@ from glueball.language.debug import static_range
 from glueball.language.promotion import promote
 from glueball.language.tensor import tensor
 from glueball.language.tuple import unwrap, wrap
-from glueball.language.values import base_value, types_agree
+from glueball.language.values import base_value, carries_on, types_agree
 from glueball.tile.ir import Region, Value
 from glueball.tile.types import distributed_type, dtype
 
@@ -65,7 +65,7 @@ class Carried:
         handles: list[Value] = []
         for name, before in self.values.items():
             after = names[name]
-            if not isinstance(after, base_value) or not types_agree(before.type, after.type):
+            if not isinstance(after, base_value) or not carries_on(before.type, after.type):
                 raise self._failure(
                     name,
                     f"Loop-carried variable {name} has initial type {before.type} but is re-assigned to "
@@ -136,7 +136,21 @@ def _end_region(frame: Frame, region: Region, values: list[Value]) -> None:
     frame.builder.region = outer
 
 
-def _for(frame: Frame, node: ast.For) -> None:
+class _Turn(ast.stmt):
+    """Begins a turn of an unrolled loop, whose variable gets a compile-time number."""
+
+    def __init__(self, loop: ast.For, number: int) -> None:
+        super().__init__()
+        ast.copy_location(self, loop)
+        self.variable = loop.target
+        self.number = number
+
+
+def _turn(frame: Frame, node: _Turn) -> None:
+    assign(frame, node.variable, constexpr(node.number))
+
+
+def _for(frame: Frame, node: ast.For, rest: Statements, tail: bool) -> Outcome | None:
     if node.orelse:
         raise UnsupportedLanguageConstruct("`else` of a loop is not supported")
     if not isinstance(node.target, ast.Name):
@@ -157,18 +171,20 @@ def _for(frame: Frame, node: ast.For) -> None:
     if keywords:
         raise TypeError(f"{kind.__name__} takes no keyword arguments, but got {', '.join(map(str, keywords))}")
     if kind is static_range:
-        _unroll(frame, node, static_range(*bounds).values)
-    else:
-        _for_range(frame, node, node.target.id, bounds)
+        return _unroll(frame, node, static_range(*bounds).values, rest, tail)
+    _for_range(frame, node, node.target.id, bounds)
+    return None
 
 
-def _unroll(frame: Frame, node: ast.For, values: range) -> None:
-    frame.loops += 1
-    assert isinstance(node.target, ast.Name)
+def _unroll(frame: Frame, node: ast.For, values: range, rest: Statements, tail: bool) -> Outcome | None:
+    """The turns one after another; with what follows where one may return, which ends the function there."""
+    turns: list[ast.stmt] = []
     for value in values:
-        frame.bind(node.target.id, constexpr(value), node.target)
-        frame.execute(node.body)
-    frame.loops -= 1
+        turns += [_Turn(node, value), *node.body]
+    if any(isinstance(inside, ast.Return) for statement in node.body for inside in ast.walk(statement)):
+        return frame.execute([*turns, *rest], tail=tail)
+    frame.execute(turns)
+    return None
 
 
 def _for_range(frame: Frame, node: ast.For, induction_name: str, bounds: list[Any]) -> None:
@@ -293,4 +309,5 @@ def _while(frame: Frame, node: ast.While) -> None:
     frame.names = carried.after(operation.results, bound, "`while`")
 
 
-LOOPS: Mapping[type[ast.AST], Callable[[Frame, Any], None]] = {ast.For: _for, ast.While: _while}
+LOOPS: Mapping[type[ast.AST], Callable[[Frame, Any], None]] = {_Turn: _turn, ast.While: _while}
+FOR_LOOPS: Mapping[type[ast.AST], Callable[[Frame, Any, Statements, bool], Outcome | None]] = {ast.For: _for}

@@ -146,6 +146,13 @@ def _function(_: Frame, __: ast.FunctionDef) -> None:
     raise UnsupportedLanguageConstruct("nested function definitions are not allowed")
 
 
+def _with(frame: Frame, node: ast.With) -> None:
+    """What stands for a context manager has its say first: it may be one of the language that is not there yet."""
+    for item in node.items:
+        frame.evaluate(item.context_expr)
+    raise UnsupportedLanguageConstruct("`with` takes context managers of the language, and none of those is there yet")
+
+
 STATEMENTS: Mapping[type[ast.AST], Callable[[Frame, Any], None]] = {
     ast.AnnAssign: _annotated,
     ast.Assert: _assert,
@@ -154,4 +161,5 @@ STATEMENTS: Mapping[type[ast.AST], Callable[[Frame, Any], None]] = {
     ast.Expr: _expression,
     ast.FunctionDef: _function,
     ast.Pass: _pass,
+    ast.With: _with,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from glueball.language import extra, nvidia
+from glueball.language import _core, _layouts, amd, extra, nvidia, target_info
 from glueball.language.aggregate import aggregate_replace
 from glueball.language.arithmetic import PropagateNan, add, maximum, minimum, mul, sub, where
 from glueball.language.assembly import inline_asm, inline_asm_elementwise
@@ -149,7 +149,7 @@ __all__ = [
     # shared memory
     "allocate_shared_memory", "bank_conflicts", "to_linear_layout",
     # submodules
-    "extra", "nvidia",
+    "_core", "_layouts", "amd", "extra", "nvidia", "target_info",
     # layouts
     "AutoLayout", "BlockedLayout", "CoalescedLayout", "DistributedLinearLayout", "DotOperandLayout",
     "NVMMADistributedLayout", "NVMMASharedLayout", "PaddedSharedLayout", "SharedLinearLayout", "SliceLayout",

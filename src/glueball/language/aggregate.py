@@ -6,6 +6,7 @@ import builtins
 import inspect
 import sys
 import types
+import typing
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -149,7 +150,7 @@ class aggregate_value(base_value):  # noqa: N801 - as the other values of the la
 
 
 def _takes_constants(annotation: Any) -> bool:
-    kinds = annotation.__args__ if isinstance(annotation, types.UnionType) else (annotation,)
+    kinds = typing.get_args(annotation) or (annotation,)
     return any(isinstance(kind, type) and issubclass(kind, constexpr | language_tuple) for kind in kinds)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import glueball
 from glueball.language import conversion
 from glueball.language.broadcasting import to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
@@ -16,6 +17,9 @@ from glueball.layouts import AutoLayout, DistributedLayout
 from glueball.tile.types import ScalarType, distributed_type, dtype, int32, pointer_type
 
 DIMENSIONS = (0, 1, 2)
+_OF_THE_PACKAGE = {
+    "_aggregate": "aggregate", "constexpr_function": "constexpr_function", "must_use_result": "must_use_result",
+}  # fmt: skip
 
 
 @builtin
@@ -248,3 +252,10 @@ def cast(
     if _unwrap_if_constexpr(bitcast):
         return conversion.bitcast(value, element, _builder)
     return conversion.convert(value, element, _builder, _unwrap_if_constexpr(fp_downcast_rounding))
+
+
+def __getattr__(name: str) -> Any:
+    """The rest of the language and of what marks functions and records, which programs import from here as well."""
+    if name in _OF_THE_PACKAGE:
+        return getattr(glueball, _OF_THE_PACKAGE[name])
+    return getattr(glueball.language, name)

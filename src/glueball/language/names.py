@@ -37,7 +37,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "cdiv", "cumprod", "cumsum", "full_like", "max", "min", "ravel", "reduce_or", "sum", "xor_sum", "zeros",
         "zeros_like",
     ),
-    "submodules": ("nvidia", "amd", "extra", "fpsan"),
+    "submodules": ("nvidia", "amd", "extra", "fpsan", "target_info", "_core", "_layouts"),
 }  # fmt: skip
 
 METHODS = (
@@ -60,6 +60,8 @@ REPLACEMENTS = {
     "cat": "gl.join and gl.reshape",
     "make_tensor_descriptor": "the tensor descriptors of the vendor modules",
     "make_block_ptr": "pointer arithmetic",
+    "constexpr_function": "glueball.constexpr_function",
+    "must_use_result": "glueball.must_use_result",
 }
 
 

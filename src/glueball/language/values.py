@@ -64,6 +64,20 @@ def types_agree(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+def carries_on(before: Any, after: Any, *, inside: bool = False) -> bool:
+    """Whether a loop that starts with a value of one type may go on with one of another: the two agree.
+
+    Only `inside` tuples and records may an accumulator of matrix products, whose `tensor_type` says which tile it will
+    be, stand where the loop starts with that tile: the loop takes the one for the other.
+    """
+    if inside:
+        before, after = (getattr(kind, "tensor_type", kind) for kind in (before, after))
+    if not hasattr(before, "types") or not hasattr(after, "types"):
+        return types_agree(before, after)
+    same = getattr(before, "owner", None) is getattr(after, "owner", None) and len(before.types) == len(after.types)
+    return same and all(carries_on(*pair, inside=True) for pair in zip(before.types, after.types, strict=True))
+
+
 class tuple_type(base_type):  # noqa: N801 - the name that kernel authors write
     """The types of the elements of a tuple, and their names where it is a named tuple."""
 

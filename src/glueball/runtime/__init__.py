@@ -16,6 +16,7 @@ _HOMES = {
     "OutOfResources": "errors",
     "TensorWrapper": "tensor_wrapper",
     "autotune": "autotuning",
+    "constexpr_function": "host_functions",
     "heuristics": "autotuning",
     "reinterpret": "tensor_wrapper",
 }

@@ -29,7 +29,7 @@ class GluonASTSource:
     `signature` has a text for each parameter: `"*fp32"`, `"i32"`, `"constexpr"`, that of a tensor descriptor
     (`"tensordesc<fp16[64,64],NVMMASharedLayout(...)>"`), or a tuple of such. `constexprs` has constants, `attrs` facts
     such as `[["tt.divisibility", 16]]`, by the parameter's name or by a tuple of its position and, in tuples, of those
-    within. Errors: `TypeError` for a signature that is not the function's.
+    within. The signature may leave out what is a constant. Errors: `TypeError` for one that is not the function's.
     """
 
     ext = "tile"
@@ -46,8 +46,10 @@ class GluonASTSource:
         self.fn = fn
         self.name = fn.__name__
         names = list(fn.rules)
-        self.signature = {names[key] if isinstance(key, int) else key: kind for key, kind in signature.items()}
         self.constants = {_path(names, key): value for key, value in (constexprs or {}).items()}
+        self.signature = {names[key] if isinstance(key, int) else key: kind for key, kind in signature.items()}
+        for path in self.constants:
+            self.signature.setdefault(names[path[0]], "constexpr")
         self.attrs = {_path(names, key): list(facts) for key, facts in (attrs or {}).items()}
         if set(self.signature) != set(names):
             raise TypeError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from glueball.gpu_target import GPUTarget
 from glueball.runtime.devices import chosen_target
-from glueball.runtime.gpu_target import GPUTarget
 from glueball.runtime.jit import JITFunction
 from glueball.runtime.kernel import CompiledKernel
 from glueball.runtime.machine_code import assembler

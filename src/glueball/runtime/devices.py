@@ -10,7 +10,7 @@ from typing import Any
 from glueball import knobs
 from glueball.drivers.cuda import cuda_available, cuda_driver
 from glueball.errors import TargetError
-from glueball.runtime.gpu_target import GPUTarget, target_of
+from glueball.gpu_target import GPUTarget, target_of
 from glueball.targets import DEFAULT_TARGET, TARGETS, Target, target_named
 
 _ANNOUNCING = threading.Lock()

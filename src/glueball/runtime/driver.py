@@ -7,8 +7,8 @@ from typing import Any
 
 from glueball.drivers.arrays import current_stream
 from glueball.drivers.cuda import cuda_available, cuda_driver
+from glueball.gpu_target import GPUTarget, described_target
 from glueball.runtime.devices import default_target, device_target
-from glueball.runtime.gpu_target import GPUTarget, described_target
 
 
 class DeviceUtilities:
@@ -45,6 +45,12 @@ class ActiveDriver:
     def get_current_stream(self, device: int | None = None) -> int:
         """The handle of the stream that the caller's framework uses; 0 where there is no GPU."""
         return current_stream(self.get_current_device() if device is None else device) if cuda_available().ok else 0
+
+    def get_active_torch_device(self) -> Any:
+        """The `torch.device` for tensors: the current GPU, or the host. `ImportError` without torch."""
+        import torch
+
+        return torch.device("cuda", self.get_current_device()) if self.is_active() else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
         """`torch.cuda`. `ImportError` without torch."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+import glueball.runtime
 from glueball import knobs
 from glueball.drivers.cuda import cuda_available
 from glueball.knob_groups import RUNTIME, refresh_knobs
@@ -384,3 +385,8 @@ def _counted(error: TypeError, signature: inspect.Signature, given: int) -> str:
 
 
 GluonJITFunction = JITFunction
+
+
+def __getattr__(name: str) -> Any:
+    """What else programs import from here."""
+    return getattr(glueball.runtime, name)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from glueball import knobs
 from glueball.drivers.cuda import cuda_available, cuda_driver
 from glueball.errors import OptionError, OutOfResources, TargetError
+from glueball.gpu_target import described_target
 from glueball.knob_groups import COMPILATION as COMPILATION_KNOBS
 from glueball.knob_groups import RUNTIME, refresh_knobs
 from glueball.runtime.allocation import SCRATCH_ALIGNMENT, allocate_scratch
 from glueball.runtime.cache import disk_cache
 from glueball.runtime.compiler import CompilationRequest, Pipeline, check_shared, check_threads
 from glueball.runtime.executors import Placement, place
-from glueball.runtime.gpu_target import described_target
 from glueball.runtime.grid import Grid, normalise_grid
 from glueball.runtime.host import run_on_reference, run_on_simulator
 from glueball.runtime.launchable import Launchable

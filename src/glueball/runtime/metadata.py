@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from glueball.runtime.gpu_target import GPUTarget
+from glueball.gpu_target import GPUTarget
 
 
 class KernelMetadata(NamedTuple):

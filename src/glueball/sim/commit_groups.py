@@ -71,7 +71,7 @@ class CommitGroups(Generic[T]):
         self.groups.append(group)
 
     def wait(self, active: Booleans, pending: int, location: SourceLocation) -> list[Share[T]]:
-        """What ends where each active thread waits for all its groups but the latest `pending` ones."""
+        """What ends, oldest first, where each active thread waits for all its groups but the latest `pending` ones."""
         later = np.zeros((1, 1, 1), np.int64)
         left, ended = [], []
         for group in reversed(self.groups):
@@ -90,7 +90,7 @@ class CommitGroups(Generic[T]):
                 left.append(group)
         self.groups = left[::-1]
         self._pass_open(active, location)
-        return ended
+        return ended[::-1]
 
     def wait_read(self, active: Booleans, pending: int, location: SourceLocation) -> list[Share[T]]:
         """The same where only the reading has to end: the groups stay."""
@@ -106,7 +106,7 @@ class CommitGroups(Generic[T]):
             ended += [Share(share.work, share.threads & done) for share in group.shares if (share.threads & done).any()]
             group.read = not (done ^ group.members).any()
         self._pass_open(active, location)
-        return ended
+        return ended[::-1]
 
     def _pass_open(self, active: Booleans, location: SourceLocation) -> None:
         for share in self.open:

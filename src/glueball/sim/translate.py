@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glueball.errors import NotSimulatedError, SimulationError
+from glueball.numerics import and_undefined, or_undefined
 from glueball.sim import masks
 from glueball.sim.poison import CHECKED, LOADS, PRODUCT, SHARED_LOADS, PoisonAnalysis, leaves_undefined
 from glueball.sim.scheduler import Pause, Wait
@@ -413,6 +414,10 @@ class _Translator:
                 choice = f"merge_poison({self.name(condition)}, {self.poison_name(left)}, {self.poison_name(right)})"
                 own = self.poison_name(condition)
                 self.line(f"{targets[0]} = {choice if own == 'None' else f'join_poison({own}, {choice})'}")
+            case "and" | "or" as name:
+                function = self.constant("undefined", and_undefined if name == "and" else or_undefined)
+                pairs = ", ".join(f"{self.name(operand)}, {self.poison_name(operand)}" for operand in operands)
+                self.line(f"{targets[0]} = {function}({pairs})")
             case "shuffle":
                 poison, lane = self.poison_name(operands[0]), self.name(operands[1])
                 self.line(f"{targets[0]} = None if {poison} is None else {issue}(m, None, {poison}, {lane})")

@@ -16,7 +16,15 @@ from glueball import numerics
 from glueball.errors import TargetError
 from glueball.thread.arithmetic import as_unsigned
 from glueball.thread.ir import BITS, Attributes, Effect, Emitter, Instruction, Record, Value
-from glueball.thread.memory import CONSTRAINTS, access_bytes, global_pointer, guarded, rejoin, split_operands
+from glueball.thread.memory import (
+    CONSTRAINTS,
+    access_bytes,
+    global_pointer,
+    guarded,
+    merge_guarded,
+    rejoin,
+    split_operands,
+)
 from glueball.thread.words import llvm_type
 
 Array = Any
@@ -194,7 +202,7 @@ def _finish(instruction: Instruction, emitter: Emitter, guard: tuple[str, str, s
     if guard is None:
         emitter.line(f"{result} = select i1 true, {kind} {old}, {kind} {old}")
     else:
-        emitter.line(f"{result} = phi {kind} [ {old}, %{guard[1]} ], [ poison, %{guard[0]} ]")
+        merge_guarded(emitter, guard, result, kind, old)
 
 
 def _load_nvidia(instruction: Instruction, emitter: Emitter) -> None:

@@ -177,6 +177,13 @@ def rejoin(emitter: Emitter, guard: tuple[str, str, str] | None) -> None:
         emitter.open_block(guard[2])
 
 
+def merge_guarded(emitter: Emitter, guard: tuple[str, str, str], result: str, kind: str, value: str) -> None:
+    """Gives what the guarded block found a name after it; any value, but always the same, where it did not run."""
+    merged = emitter.fresh()
+    emitter.line(f"{merged} = phi {kind} [ {value}, %{guard[1]} ], [ poison, %{guard[0]} ]")
+    emitter.line(f"{result} = freeze {kind} {merged}")
+
+
 def _vector_type(kind: str, count: int) -> str:
     return llvm_type(kind) if count == 1 else f"<{count} x {llvm_type(kind)}>"
 
@@ -191,16 +198,17 @@ def llvm_load(emitter: Emitter, instruction: Instruction, pointer: str, space: i
     attributes, results = instruction.attributes, instruction.results
     mask, replacements = split_operands(instruction)
     vector = _vector_type(attributes["type"], attributes["count"])
-    fallback = vector_of(emitter, replacements) if replacements else "poison"
+    fallback = vector_of(emitter, replacements) if replacements else ""
     guard = guarded(emitter, mask)
     merged = emitter.name(results[0]) if len(results) == 1 else emitter.fresh()
     loaded = merged if guard is None else emitter.fresh()
     place = f"ptr addrspace({space}) {pointer}, align {access_bytes(attributes)}"
     emitter.line(f"{loaded} = load {_volatile(attributes)}{vector}, {place}")
     rejoin(emitter, guard)
-    if guard is not None:
-        before, inside, _ = guard
-        emitter.line(f"{merged} = phi {vector} [ {loaded}, %{inside} ], [ {fallback}, %{before} ]")
+    if guard is not None and fallback:
+        emitter.line(f"{merged} = phi {vector} [ {loaded}, %{guard[1]} ], [ {fallback}, %{guard[0]} ]")
+    elif guard is not None:
+        merge_guarded(emitter, guard, merged, vector, loaded)
     _keep_apart(emitter)
     if len(results) > 1:
         for index, result in enumerate(results):

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 
 from glueball.thread.atomics import LLVM_NAMES, ptx_operation
 from glueball.thread.ir import BITS, Attributes, Effect, Emitter, Instruction, Record
-from glueball.thread.memory import CONSTRAINTS, access_bytes, guarded, rejoin, shared_pointer, split_operands
+from glueball.thread.memory import (
+    CONSTRAINTS,
+    access_bytes,
+    guarded,
+    merge_guarded,
+    rejoin,
+    shared_pointer,
+    split_operands,
+)
 from glueball.thread.words import llvm_type
 
 
@@ -57,7 +65,7 @@ def _amd(instruction: Instruction, emitter: Emitter) -> None:
     if guard is None:
         emitter.line(f"{result} = select i1 true, {kind} {old}, {kind} {old}")
     else:
-        emitter.line(f"{result} = phi {kind} [ {old}, %{guard[1]} ], [ poison, %{guard[0]} ]")
+        merge_guarded(emitter, guard, result, kind, old)
 
 
 SHARED_ATOMIC = Record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from types import ModuleType
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import pytest
@@ -179,16 +179,18 @@ class Accumulator:
     """Holds either kind of accumulator, as programs for both generations do."""
 
     total: blackwell.tensor_memory_descriptor | gl.tensor
+    again: Union[blackwell.tensor_memory_descriptor, gl.tensor]  # noqa: UP007 - as older programs write it
 
 
 @glueball.jit
 def for_either_generation(x, layout: gl.constexpr, IN_TENSOR_MEMORY: gl.constexpr):
     place = gl.arange(0, 128, layout=layout)
+    value = gl.load(x + place)
     if IN_TENSOR_MEMORY:
-        accumulator = Accumulator(blackwell.allocate_tensor_memory(gl.float32, [128, 128], layout))
+        accumulator = Accumulator(blackwell.allocate_tensor_memory(gl.float32, [128, 128], layout), value)
     else:
-        accumulator = Accumulator(gl.load(x + place))
-    gl.store(x + place, accumulator.total * 2)
+        accumulator = Accumulator(value, value)
+    gl.store(x + place, accumulator.total + accumulator.again)
 
 
 def test_a_program_for_two_generations_runs_on_the_one_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
 from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.language.features import require
+from glueball.language.nvidia.precision import check_precision
 from glueball.language.tensor import tensor
 from glueball.layouts import DotOperandLayout, NVMMADistributedLayout
 from glueball.layouts.base import DistributedLayout
@@ -28,8 +29,8 @@ def mma_v2(
     DotOperandLayout(0, P, k_width), `b` (K x N) in DotOperandLayout(1, P, k_width), with runs of 32, 64 or 128 bits
     along K. Types of `a` and `b`: float16 into float32 or float16; bfloat16 into float32; float32 into float32, of
     which the instruction sees 10 bits of the fraction (tf32); float8e4nv and float8e5, also mixed, into float32 or
-    float16 (from sm_89 on); int8 or uint8 into int32, which saturates; float64 into float64. `input_precision` may say
-    "tf32", which is what there is.
+    float16 (from sm_89 on); int8 or uint8 into int32, which saturates; float64 into float64. `input_precision` is about
+    float32 alone, and may say "tf32" there.
     Errors: `AssertionError` for other types, layouts and shapes, `ValueError` for another `k_width` or
     `input_precision`, `TargetError` where the target has no such instruction.
     """
@@ -39,9 +40,7 @@ def mma_v2(
     _check_shapes(a, b, acc)
     if isinstance(a.dtype, dtype) and a.dtype.is_fp8():
         require(_builder, "float8_pairs", f"mma_v2 of {a.dtype}", "sm_89")
-    precision = _unwrap_if_constexpr(input_precision)
-    if precision not in (None, "tf32"):
-        raise ValueError(f"mma_v2 has the input_precision 'tf32' only, not {precision!r}")
+    check_precision(input_precision, a.dtype, "mma_v2", "input_precision")
     return _builder.emit("mma_v2", [a, b, acc], acc.type)
 
 

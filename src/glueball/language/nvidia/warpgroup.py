@@ -10,6 +10,7 @@ from glueball.language.broadcasting import to_operand
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
 from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.language.features import require
+from glueball.language.nvidia.precision import check_precision
 from glueball.language.shared_memory import shared_memory_descriptor
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
@@ -101,7 +102,7 @@ def warpgroup_mma(
     uint8 into int32, which wraps. Products of 8-bit floats are added up with fewer bits than float32 has; with
     `max_num_imprecise_acc` partial sums of so many of them at most are added up in float32, each waited for.
     With `is_async` the result is an accumulator, to be waited for by `warpgroup_mma_wait`; operands in shared memory
-    must stay as they are until then. `precision` may say "tf32", which is what there is.
+    must stay as they are until then. `precision` is about float32 alone, and may say "tf32" there.
     Errors: `AssertionError` and `ValueError` for what is no such operand, `LayoutError` for layouts that the units do
     not read, `TargetError` where the target has no such units.
     """
@@ -122,7 +123,8 @@ def warpgroup_mma(
     if not isinstance(b, shared_memory_descriptor):
         raise ValueError(f"expected b to be a view of shared memory, but got {_unwrap_if_constexpr(b)!r}")
     _check(left, b, kind, layout)
-    attributes = _precision(precision, max_num_imprecise_acc, kind, left, b)
+    check_precision(precision, left.dtype, "warpgroup_mma", "precision")
+    attributes = {"most_inexact": _most_inexact(max_num_imprecise_acc, kind, left, b)}
     use = _unwrap_if_constexpr(use_acc)
     operands = [left.handle, b.handle, total.handle]
     if use is not True:
@@ -213,16 +215,11 @@ def _check(left: Any, b: shared_memory_descriptor, kind: distributed_type, layou
         )
 
 
-def _precision(
-    precision: Any, imprecise: Any, kind: distributed_type, left: Any, b: shared_memory_descriptor
-) -> dict[str, Any]:
-    """What `precision` and `max_num_imprecise_acc` come to."""
-    wanted, most = _unwrap_if_constexpr(precision), _unwrap_if_constexpr(imprecise)
-    if wanted not in (None, "tf32"):
-        raise ValueError(f"warpgroup_mma has the precision tf32 only, not {wanted!r}")
-    found: dict[str, Any] = {"precision": wanted, "most_inexact": None}
+def _most_inexact(imprecise: Any, kind: distributed_type, left: Any, b: shared_memory_descriptor) -> int | None:
+    """What `max_num_imprecise_acc` comes to."""
+    most = _unwrap_if_constexpr(imprecise)
     if most is None or not left.dtype.is_fp8() or kind.element_ty.name != "fp32":
-        return found
+        return None
     depth = b.type.shape[0]
     if isinstance(most, bool) or not isinstance(most, int):
         raise ValueError(f"max_num_imprecise_acc must be an int, not {most!r}")
@@ -233,4 +230,4 @@ def _precision(
             f"Cannot use F32 as the accumulator element type when the max_num_imprecise_acc is less than "
             f"{STEP_BYTES}: it is {most}"
         )
-    return {**found, "most_inexact": most // STEP_BYTES * STEP_BYTES}
+    return most // STEP_BYTES * STEP_BYTES

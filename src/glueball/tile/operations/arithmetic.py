@@ -170,6 +170,18 @@ def _integer(name: str, meaning: str, function: Any) -> OperationDefinition:
     return OperationDefinition(name, meaning, elementwise(2, is_integer, "integers"), on_numbers(function))
 
 
+def _deciding(name: str, meaning: str, function: Any, undefined: Callable[..., Any]) -> OperationDefinition:
+    """An operation on which one operand may decide, whatever the other: `undefined` tells where none does."""
+    values = on_numbers(function)
+
+    def reference(machine: Machine, operation: Operation, operands: Sequence[TileArray]) -> Sequence[TileArray]:
+        (result,) = values(machine, operation, operands)
+        left, right = operands
+        return [TileArray(result.values, undefined(left.values, left.poison, right.values, right.poison))]
+
+    return OperationDefinition(name, meaning, elementwise(2, is_integer, "integers"), reference)
+
+
 ARITHMETIC_OPERATIONS = (
     _binary("add", "The sum; integers wrap.", operator.add),
     _binary("sub", "The difference; integers wrap.", operator.sub),
@@ -183,8 +195,8 @@ ARITHMETIC_OPERATIONS = (
     _binary(
         "rem", "What truncated division leaves, with the sign of `x`.", numerics.remainder, numerics.remainder_float
     ),
-    _integer("and", "The bits set in both.", operator.and_),
-    _integer("or", "The bits set in either.", operator.or_),
+    _deciding("and", "The bits set in both.", operator.and_, numerics.and_undefined),
+    _deciding("or", "The bits set in either.", operator.or_, numerics.or_undefined),
     _integer("xor", "The bits set in one alone.", operator.xor),
     _integer("shl", "`x` times two to the power of the amount, wrapping.", numerics.shift_left),
     _integer("shr", "`x` shifted right; signed types copy the sign.", numerics.shift_right),

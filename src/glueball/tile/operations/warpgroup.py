@@ -127,7 +127,7 @@ WARPGROUP_OPERATIONS: tuple[OperationDefinition, ...] = (
         _mma,
         effects=Effects(reads_shared=True),
         pure=False,
-        attributes=frozenset({"precision", "most_inexact"}),
+        attributes=frozenset({"most_inexact"}),
     ),
     OperationDefinition(
         "warpgroup_wait",

@@ -11,7 +11,7 @@ from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.language.features import require
 from glueball.language.memory import CachePolicy as PlainPolicy
 from glueball.language.memory import mask_argument, one_policy, pointer_argument
-from glueball.language.nvidia.names import missing, removed
+from glueball.language.module_names import missing, removed
 from glueball.language.nvidia.words import word_argument
 from glueball.language.shared_memory import shared_memory_descriptor
 from glueball.language.tensor import tensor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from glueball.language.module_names import missing
 from glueball.language.nvidia.barriers import MBarrierLayout, allocate_mbarrier, arrive_once, init, invalidate, wait
-from glueball.language.nvidia.names import missing
 
 arrive = arrive_once
 

@@ -1,5 +1,6 @@
 """What NVIDIA GPUs have from compute capability 10.0 on; so far what they have in common with those of 9.0."""
 
+from glueball.language.module_names import later, missing
 from glueball.language.nvidia.blackwell import tma
 from glueball.language.nvidia.hopper import (
     CachePolicy,
@@ -11,7 +12,6 @@ from glueball.language.nvidia.hopper import (
     mbarrier,
     mma_v2,
 )
-from glueball.language.nvidia.names import later, missing
 
 __all__ = [
     "CachePolicy", "FractionalEvictionPolicy", "async_copy", "async_store", "cluster", "fence_async_shared", "mbarrier",

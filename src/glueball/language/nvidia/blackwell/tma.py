@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glueball.language.module_names import later, missing
 from glueball.language.nvidia.hopper.tma import (
     async_atomic_add,
     async_atomic_and,
@@ -19,7 +20,6 @@ from glueball.language.nvidia.hopper.tma import (
     tensor_descriptor,
     tensor_descriptor_type,
 )
-from glueball.language.nvidia.names import later, missing
 
 __all__ = [
     "async_atomic_add", "async_atomic_and", "async_atomic_max", "async_atomic_min", "async_atomic_or",

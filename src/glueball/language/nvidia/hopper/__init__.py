@@ -1,10 +1,10 @@
 """What NVIDIA GPUs have from compute capability 9.0 on."""
 
+from glueball.language.module_names import missing
 from glueball.language.nvidia.ampere import CachePolicy, FractionalEvictionPolicy, async_copy
 from glueball.language.nvidia.cluster_stores import async_store
 from glueball.language.nvidia.hopper import cluster, mbarrier, tma
 from glueball.language.nvidia.matrix import mma_v2
-from glueball.language.nvidia.names import missing
 from glueball.language.nvidia.proxies import fence_async_shared
 from glueball.language.nvidia.warpgroup import (
     warpgroup_mma,

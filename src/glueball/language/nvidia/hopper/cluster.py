@@ -7,7 +7,7 @@ from typing import Any
 from glueball.language.builder import HIDDEN, KernelBuilder, builtin
 from glueball.language.constexpr import _unwrap_if_constexpr
 from glueball.language.features import require, require_cluster
-from glueball.language.nvidia.names import missing
+from glueball.language.module_names import missing
 
 
 @builtin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glueball.language.module_names import missing, removed
 from glueball.language.nvidia.bulk_copies import (
     async_atomic_add,
     async_atomic_and,
@@ -15,7 +16,6 @@ from glueball.language.nvidia.bulk_copies import (
     store_wait,
 )
 from glueball.language.nvidia.made_descriptors import make_tensor_descriptor
-from glueball.language.nvidia.names import missing, removed
 from glueball.language.nvidia.tensor_descriptors import tensor_descriptor, tensor_descriptor_im2col
 from glueball.tile.types import tensor_descriptor_type
 

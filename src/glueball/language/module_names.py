@@ -53,6 +53,12 @@ class Later:
 
     __ror__ = __or__
 
+    def __subclasscheck__(self, _: object) -> bool:
+        """Nothing is one yet: what `isinstance` asks of the alternatives of `typing.Union`."""
+        return False
+
+    __instancecheck__ = __subclasscheck__
+
     def _error(self) -> UnavailableNameError:
         return UnavailableNameError(f"`{self._path}` is not there yet in this version of glueball")
 
