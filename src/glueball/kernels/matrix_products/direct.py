@@ -3,12 +3,11 @@
 import glueball
 import glueball.language as gl
 from glueball.kernels.matrix_products.tiles import (
-    column_endings,
+    endings,
     finished,
     flat_offsets,
     gathered,
     publish,
-    row_endings,
     split_range,
     tile_place,
 )
@@ -64,8 +63,8 @@ def store_result(
     """Finishes a tile of sums and stores it, neighbours along the rows of `c`, or along its columns where turned."""
     layout: gl.constexpr = FORM.store_layout
     x = gl.convert_layout(x, layout)
-    of_rows = row_endings(row, rows, row_scale, bias, x.shape[0], layout, FORM)
-    of_columns = column_endings(column, columns, column_scale, bias, x.shape[1], layout, FORM)
+    of_rows = endings(row, rows, row_scale, bias, x.shape[0], 0, layout, FORM)
+    of_columns = endings(column, columns, column_scale, bias, x.shape[1], 1, layout, FORM)
     x = finished(x, of_rows, of_columns, FORM)
     at_row = row + gl.arange(0, x.shape[0], layout=gl.SliceLayout(1, layout))
     at_column = column + gl.arange(0, x.shape[1], layout=gl.SliceLayout(0, layout))

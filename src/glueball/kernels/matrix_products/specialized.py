@@ -3,12 +3,11 @@
 import glueball
 import glueball.language as gl
 from glueball.kernels.matrix_products.tiles import (
-    column_endings,
+    endings,
     finished,
     flat_offsets,
     gathered,
     publish,
-    row_endings,
     split_range,
     tile_place,
 )
@@ -179,7 +178,7 @@ def piece_endings(i, column, columns, column_scale, bias, FORM: gl.constexpr):
     width: gl.constexpr = FORM.block_n // piece_count(FORM)
     if FORM.columns_scaled:
         column_scale = column_scale.slice(i * width, width)
-    return column_endings(column + i * width, columns, column_scale, bias, width, piece_layout(FORM), FORM)
+    return endings(column + i * width, columns, column_scale, bias, width, 1, piece_layout(FORM), FORM)
 
 
 @glueball.jit
@@ -277,7 +276,7 @@ def consume_tiles(
             if stage == FORM.stages:
                 stage = 0
                 phase = phase ^ 1
-        of_rows = row_endings(row, rows, row_scale, bias, height, piece_layout(FORM), FORM)
+        of_rows = endings(row, rows, row_scale, bias, height, 0, piece_layout(FORM), FORM)
         result = warpgroup_mma_wait(0, deps=(acc,))
         release(empty, all_empty, last, True, FORM)
         if FORM.columns_scaled:
@@ -325,10 +324,10 @@ def multiply_specialized(
 ):  # fmt: skip
     """`c = finish(a @ b)`, batch by batch, tile by tile.
 
-    `a_desc` describes [batch, M, K], or [batch, K, M] where turned; `b_desc` [batch, K, N], or [batch, N, K] where
-    turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer; `c_strides` are its three. With
-    several splits the programs of a tile meet in `partials`, float32, as large as all split tiles of all splits, and
-    `counters`, int32 zeros, one for each group of each tile.
+    `a_desc` describes [batch, M, K], or [batch, K, M] where turned, in blocks of the rows of a group; `b_desc`
+    [batch, K, N], or [batch, N, K] where turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer;
+    `c_strides` are its three. With several splits the programs of a tile meet in `partials`, float32, as large as all
+    split tiles of all splits, and `counters`, int32 zeros, one for each group of each tile.
     """
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages * FORM.parts] + a_desc.block_shape, a_desc.layout)
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [FORM.stages] + b_desc.block_shape, b_desc.layout)

@@ -110,31 +110,23 @@ def activated(x, ACTIVATION: gl.constexpr):
 
 
 @glueball.jit
-def row_endings(row, rows, row_scale, bias, HEIGHT: gl.constexpr, layout: gl.constexpr, FORM: gl.constexpr):
-    """What each row of a tile is multiplied by, and what is added to it; None for what is absent, as its pointer is."""
-    along: gl.constexpr = gl.SliceLayout(1, layout)
-    scale = None
-    added = None
-    if row_scale is not None:
-        scale = factors(row_scale, row, rows, HEIGHT, FORM.rows_scaled, along)
-    if bias is not None and FORM.bias_axis == 0:
-        added = factors(bias, row, rows, HEIGHT, True, along)
-    return scale, added
+def endings(
+    first, count, scale, bias, SIZE: gl.constexpr, AXIS: gl.constexpr, layout: gl.constexpr, FORM: gl.constexpr
+):
+    """What each row (AXIS 0) or column (1) of a tile is multiplied by, and what is added to it; None where nothing is.
 
-
-@glueball.jit
-def column_endings(column, columns, column_scale, bias, WIDTH: gl.constexpr, layout: gl.constexpr, FORM: gl.constexpr):
-    """The same for each column; their scales may wait in shared memory."""
-    along: gl.constexpr = gl.SliceLayout(0, layout)
-    scale = None
+    The first is number `first` of `count`. Their scales may wait in shared memory.
+    """
+    along: gl.constexpr = gl.SliceLayout(1 - AXIS, layout)
+    factor = None
     added = None
-    if isinstance(column_scale, gl.shared_memory_descriptor):
-        scale = column_scale.load(along)
-    elif column_scale is not None:
-        scale = factors(column_scale, column, columns, WIDTH, FORM.columns_scaled, along)
-    if bias is not None and FORM.bias_axis == 1:
-        added = factors(bias, column, columns, WIDTH, True, along)
-    return scale, added
+    if isinstance(scale, gl.shared_memory_descriptor):
+        factor = scale.load(along)
+    elif scale is not None:
+        factor = factors(scale, first, count, SIZE, (FORM.rows_scaled, FORM.columns_scaled)[AXIS], along)
+    if bias is not None and FORM.bias_axis == AXIS:
+        added = factors(bias, first, count, SIZE, True, along)
+    return factor, added
 
 
 @glueball.jit
