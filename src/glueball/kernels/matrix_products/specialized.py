@@ -325,9 +325,9 @@ def multiply_specialized(
     """`c = finish(a @ b)`, batch by batch, tile by tile.
 
     `a_desc` describes [batch, M, K], or [batch, K, M] where turned, in blocks of the rows of a group; `b_desc`
-    [batch, K, N], or [batch, N, K] where turned. `c` is a descriptor of [batch, M, N], or with a store layout a pointer;
-    `c_strides` are its three. With several splits the programs of a tile meet in `partials`, float32, as large as all
-    split tiles of all splits, and `counters`, int32 zeros, one for each group of each tile.
+    [batch, K, N], or [batch, N, K] where turned. `c` is a descriptor of [batch, M, N], or with a store layout a
+    pointer; `c_strides` are its three. With several splits the programs of a tile meet in `partials`, float32, as large
+    as all split tiles of all splits, and `counters`, int32 zeros, one for each group of each tile.
     """
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [FORM.stages * FORM.parts] + a_desc.block_shape, a_desc.layout)
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [FORM.stages] + b_desc.block_shape, b_desc.layout)
