@@ -309,7 +309,9 @@ def test_results_beside_other_columns(executor, monkeypatch):
     """A bulk store of rows that end inside of a piece of 16 bytes would overwrite the rest of it."""
     a, b, whole = integers((72, 136)), integers((136, 35), seed=1), np.full((72, 40), 77, np.float16)
     for plan in (None, groups(), groups(splits=2), groups(splits=2, tail=True, programs=1), groups(swapped=True)):
-        call(executor, monkeypatch, lambda a, b, out, plan=plan: kernels.gemm(a, b, out[:, :35], plan=plan), a, b, whole)
+        call(
+            executor, monkeypatch, lambda a, b, out, plan=plan: kernels.gemm(a, b, out[:, :35], plan=plan), a, b, whole
+        )
         np.testing.assert_array_equal(whole[:, :35], product(a, b))
         np.testing.assert_array_equal(whole[:, 35:], 77)
 
@@ -324,7 +326,9 @@ def test_groups_of_results_beside_other_columns(executor, monkeypatch):
         kernels.gemm([first, second], operands, [out[:72, :20], out[72:, :20]])
 
     call(executor, monkeypatch, run_all, *a, *(each[:, :20] for each in b), whole)
-    np.testing.assert_array_equal(whole[:, :20], np.concatenate([product(*pair)[:, :20] for pair in zip(a, b, strict=True)]))
+    np.testing.assert_array_equal(
+        whole[:, :20], np.concatenate([product(*pair)[:, :20] for pair in zip(a, b, strict=True)])
+    )
     np.testing.assert_array_equal(whole[:, 20:], 77)
 
 
