@@ -248,6 +248,29 @@ def test_views_and_predicates(executor: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @glueball.jit
+def stores_in_other_turns(target, layout: gl.constexpr):
+    """The second program stores first, then the first program twice; all wait together in the end."""
+    program = gl.program_id(0)
+    block = gl.allocate_shared_memory(target.dtype, target.block_shape, target.layout)
+    for i in range(3):
+        if (i > 0) == (program == 0):
+            tma.store_wait(0)
+            block.store(gl.full(target.block_shape, i + 1, target.dtype, layout))
+            fence_async_shared()
+            tma.async_store(target, [i * target.block_shape[0], 0], block)
+    tma.store_wait(0)
+
+
+@pytest.mark.parametrize("schedule", ["in_order", "random", "late"])
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_programs_that_store_in_other_turns(executor: str, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUEBALL_SCHEDULE", schedule)
+    y, layout = np.zeros((24, 32), np.float32), rows_of((8, 32))
+    run(executor, monkeypatch, lambda y: stores_in_other_turns[(2,)](described(y, (8, 32), 128), layout), y)
+    np.testing.assert_array_equal(y, np.repeat([1, 2, 3], 8)[:, None] + np.zeros(32))
+
+
+@glueball.jit
 def coordinates_of_any_type(source, target, i, j):
     view = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
     bar = mbarrier.allocate_mbarrier()

@@ -304,6 +304,34 @@ def test_results_in_place(executor, monkeypatch):
             np.testing.assert_array_equal(out, (wide(a) @ wide(b) + wide(bias)).astype(np.float16))
 
 
+@executors
+def test_results_beside_other_columns(executor, monkeypatch):
+    """A bulk store of rows that end inside of a piece of 16 bytes would overwrite the rest of it."""
+    a, b, whole = integers((72, 136)), integers((136, 35), seed=1), np.full((72, 40), 77, np.float16)
+    for plan in (None, groups(), groups(splits=2), groups(splits=2, tail=True, programs=1), groups(swapped=True)):
+        call(
+            executor, monkeypatch, lambda a, b, out, plan=plan: kernels.gemm(a, b, out[:, :35], plan=plan), a, b, whole
+        )
+        np.testing.assert_array_equal(whole[:, :35], product(a, b))
+        np.testing.assert_array_equal(whole[:, 35:], 77)
+
+
+@executors
+def test_groups_of_results_beside_other_columns(executor, monkeypatch):
+    a, b = views([(72, 64), (136, 64)]), views([(64, 24), (64, 24)], seed=1)
+    whole = np.full((208, 24), 77, np.float16)
+
+    def run_all(*given):
+        first, second, *operands, out = given
+        kernels.gemm([first, second], operands, [out[:72, :20], out[72:, :20]])
+
+    call(executor, monkeypatch, run_all, *a, *(each[:, :20] for each in b), whole)
+    np.testing.assert_array_equal(
+        whole[:, :20], np.concatenate([product(*pair)[:, :20] for pair in zip(a, b, strict=True)])
+    )
+    np.testing.assert_array_equal(whole[:, 20:], 77)
+
+
 SCHEDULED = (
     groups(), groups(PAIR, parts=2, programs=1), groups(splits=2), groups(splits=2, tail=True, programs=4),
     *CLUSTERS.values(),

@@ -93,18 +93,21 @@ class CommitGroups(Generic[T]):
         return ended[::-1]
 
     def wait_read(self, active: Booleans, pending: int, location: SourceLocation) -> list[Share[T]]:
-        """The same where only the reading has to end: the groups stay."""
+        """The same where only the reading has to end: the groups stay.
+
+        Where all active threads have read a group, they have read all their earlier ones.
+        """
         later = np.zeros((1, 1, 1), np.int64)
         ended = []
         for group in reversed(self.groups):
-            done = active & group.members & (later >= pending)
-            if group.read and not (done ^ group.members).any():
+            if group.read and not (active & ~group.members).any():
                 break
+            done = active & group.members & (later >= pending)
             if (active & group.members & ~done).any():
                 group.passed = location, pending
             later = later + group.members
             ended += [Share(share.work, share.threads & done) for share in group.shares if (share.threads & done).any()]
-            group.read = not (done ^ group.members).any()
+            group.read = group.read or not (done ^ group.members).any()
         self._pass_open(active, location)
         return ended[::-1]
 

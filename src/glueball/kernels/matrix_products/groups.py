@@ -25,7 +25,7 @@ from glueball.kernels.matrix_products.launches import (
     traffic,
 )
 from glueball.kernels.matrix_products.plans import chunks_for, programs_of, stages_for
-from glueball.kernels.matrix_products.problems import Matrix, Problem, address_of
+from glueball.kernels.matrix_products.problems import Matrix, Problem, address_of, stored_by_threads
 from glueball.kernels.matrix_products.products import target_of
 
 TILES = (((128, 256), 2), ((128, 128), 2), ((64, 128), 1))
@@ -86,7 +86,7 @@ def possible(problem: Problem) -> bool:
     return (
         problem.batches == 1
         and all(matrix.elements and matrix.bulk for matrix in matrices)
-        and not problem.c.turned
+        and not stored_by_threads(problem.c)
         and problem.copied == (False, False)
         and not (problem.row_scale or problem.column_scale or problem.bias_axis >= 0)
     )

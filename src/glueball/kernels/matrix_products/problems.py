@@ -128,8 +128,8 @@ class Problem:
 
 
 def stored_by_threads(matrix: Matrix) -> bool:
-    """Whether a result is one that no bulk copy can write, which writes rows."""
-    return not matrix.bulk or matrix.turned
+    """Whether a result is one that no bulk copy can write, which writes rows, in whole pieces of 16 bytes."""
+    return not matrix.bulk or matrix.turned or matrix.shape[2] * matrix.itemsize % GRANULE != 0
 
 
 def matrix_of(array: Any, name: str) -> Matrix:
