@@ -11,7 +11,7 @@ import pytest
 import glueball
 import glueball.language as gl
 from glueball.errors import CompilationError, OptionError, VerificationError
-from glueball.language.nvidia.hopper import async_store, cluster, mbarrier
+from glueball.language.nvidia.hopper import async_store, cluster, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
 from tests.kernels import cluster_kernels as kernels
 from tests.kernels.harness import EXECUTORS, random_array, run
@@ -400,6 +400,33 @@ def test_arrivals_without_data_wait_for_no_earlier_writes() -> None:
     own = [each for each in text.splitlines() if "mbarrier." in each and ".reg .b64 own" not in each]
     assert any("mbarrier.arrive.shared::cluster.b64 _" in each for each in own)
     assert not any("release.cluster.shared::cluster" in each or "acquire.cluster" in each for each in own)
+
+
+@glueball.jit
+def told_of_a_bulk_store(source, target, READ_ONLY: gl.constexpr):
+    """A copy that the threads wait for, then tell the first CTA of, which may copy it on."""
+    shared = gl.allocate_shared_memory(source.dtype, source.block_shape, source.layout)
+    bars = mbarrier.allocate_mbarrier(batch=2)
+    told = mbarrier.allocate_mbarrier(two_ctas=True)
+    for each in gl.static_range(2):
+        mbarrier.init(bars.index(each), count=1)
+    mbarrier.init(told, count=1)
+    for turn in gl.static_range(2):
+        mbarrier.expect(bars.index(turn), source.nbytes_per_cta)
+        tma.async_load(source if turn == 0 else target, [0, 0], bars.index(turn), shared)
+        mbarrier.wait(bars.index(turn), 0)
+        if turn == 0:
+            tma.async_store(target, [0, 0], shared)
+            tma.store_wait(0, read_only=READ_ONLY)
+            mbarrier.arrive(told)
+            mbarrier.wait(told, 0)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_arrivals_tell_of_bulk_stores_that_were_waited_for(read_only: bool) -> None:
+    describe, array = described([[1, 0]], [64, 64]), np.zeros((64, 64), np.float16)
+    kernel = told_of_a_bulk_store.warmup(describe(array), describe(array.copy()), read_only, num_ctas=2, grid=(1,))
+    assert ("mbarrier.arrive.release.cluster.shared::cluster" in kernel.asm["ptx"]) == (not read_only)
 
 
 def test_loads_for_several_ctas_are_started_by_the_first() -> None:

@@ -371,6 +371,10 @@ def test_wrong_arguments(monkeypatch):
         ((a, b), {"bias": np.zeros(48, np.float16)[::2]}, "bias must be a line of 24 neighbours"),
         ((a, b), {"scale_a": np.zeros(3, np.float32)}, "scale_a must hold 1 or 8 float32"),
         ((a, b), {"scale_b": np.zeros(24, np.float16)}, "scale_b must hold 1 or 24 float32"),
+        ((a, b), {"plan": groups(splits=2)}, "the product of 8 x 24 x 16 cannot be computed on sm_90a by Plan"),
+        ((a, b), {"plan": Plan("vector", (1, 32, 32))}, "cannot be computed"),
+        ((a, b, np.zeros((24, 8), np.float16).T), {"plan": groups(PAIR, swapped=True, splits=2)}, "cannot be computed"),
+        ((a, b, np.zeros((8, 48), np.float16)[:, ::2]), {"plan": groups(PAIR, ctas=2)}, "cannot be computed"),
         (([a, a], [b]), {}, "a is a list of 2 matrices, and b must be a list of as many"),
     ]:
         with pytest.raises(ValueError, match=text):
@@ -426,6 +430,7 @@ def test_plans_use_the_whole_machine():
     assert plan_for(problem_of(1, 4096, 4096), *H200).kind == "vector"
     assert plan_for(problem_of(100, 100, 100), *H200).kind == "direct"
     assert plan_for(problem_of(512, 512, 512), TARGETS["sm_80"], 108).kind == "direct"
+    assert plan_for(problem_of(416, 4712, 300), TARGETS["sm_90a"], 1).ctas == 1
 
 
 def test_tuning_finds_a_plan_and_leaves_the_product(monkeypatch):

@@ -40,8 +40,8 @@ def gemm(
 
     `plan` says how to compute it; otherwise a table of measured shapes or a model of the machine does. `tune` measures
     several plans on these arrays, once for each kind of problem, and keeps to the best.
-    Errors: `ValueError` for arrays that do not fit together and unknown types, `TargetError` where there are no matrix
-    units.
+    Errors: `ValueError` for arrays that do not fit together, unknown types and plans that do not fit; `TargetError`
+    where there are no matrix units.
     """
     if isinstance(a, list | tuple):
         return grouped(

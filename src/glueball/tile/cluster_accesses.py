@@ -58,21 +58,23 @@ def words_elsewhere(operation: Operation, ctas: int) -> Iterator[Value]:
 
 
 def arrivals_carry_data(function: TileFunction) -> bool:
-    """Whether threads may read what threads of another CTA have written before they arrived at an mbarrier.
+    """Whether a CTA may read what another one has written before its threads arrived at an mbarrier.
 
     That is in the shared memory of another CTA, or in global memory. Copy engines order what they move themselves, but
-    for stores that a thread waits for until others may see them. Where there is no such data, an arrival in another CTA
-    need not have all earlier writes of its multiprocessor seen first, which takes thousands of cycles.
+    for stores that a thread waits for until others may see them, which copies may read too. Where there is no such
+    data, an arrival in another CTA need not have all earlier writes of its multiprocessor seen first, which takes
+    thousands of cycles.
     """
-    reads, writes = False, False
+    reads, copies, writes, stores = False, False, False, False
     for operation in function.body.walk():
         effects = TILE_OPERATIONS[operation.opcode].effects
         if (operation.opcode in ASSEMBLY and not operation.attributes["is_pure"]) or reads_other_ctas(operation):
             return True
+        copies |= operation.opcode == "bulk_load"
         reads |= effects.reads_global and operation.opcode != "bulk_load"
         writes |= effects.writes_global and operation.opcode != "bulk_store"
-        writes |= operation.opcode == "bulk_wait" and not operation.attributes["read_only"]
-    return reads and writes
+        stores |= operation.opcode == "bulk_wait" and not operation.attributes["read_only"]
+    return (reads and (writes or stores)) or (copies and stores)
 
 
 def views_elsewhere(operation: Operation, ctas: int) -> Iterator[Value]:

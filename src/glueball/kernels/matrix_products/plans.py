@@ -91,14 +91,14 @@ def table_key(problem: Problem, target: Target) -> str:
 
 
 def is_possible(plan: Plan, problem: Problem, target: Target) -> bool:
-    """Whether a plan fits the target and the problem."""
+    """Whether a plan fits the target and the problem; each of the splits of warp groups has a step along K."""
     if plan.kind == "vector":
         return problem.rows == 1
     if plan.ctas > 1 and (plan.splits > 1 or stored_by_threads(problem.c)):
         return False
     if plan.kind == "direct":
         return target.supports("nvidia")
-    return target.supports("warpgroup_mma") and problem.inner > 0
+    return target.supports("warpgroup_mma") and plan.splits <= cdiv(problem.inner, plan.block[2])
 
 
 def candidates(problem: Problem, target: Target, multiprocessors: int) -> Iterator[Plan]:
@@ -154,7 +154,7 @@ def specialized_plans(
         plan = Plan(
             "specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, ctas), ctas=ctas
         )
-        if ctas > 1 and stored_by_threads(problem.c):
+        if ctas > 1 and (multiprocessors < ctas or stored_by_threads(problem.c)):
             continue
         group = NARROW_GROUP // ctas if problem.narrow else plan.group
         plan = replace(plan, stages=stages_for(problem, plan), group=group)

@@ -10,7 +10,7 @@ from glueball.kernels.arrays import dtype_name, empty
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.kernels.matrix_products.forms import Plan
 from glueball.kernels.matrix_products.launches import Arrays, launches, multiprocessors_of
-from glueball.kernels.matrix_products.plans import plan_for
+from glueball.kernels.matrix_products.plans import is_possible, plan_for
 from glueball.kernels.matrix_products.problems import (
     ACTIVATIONS,
     NARROW,
@@ -51,12 +51,15 @@ def describe(
 
 
 def prepare(problem: Problem, arrays: Arrays, plan: Plan | None = None, tune: bool = False) -> list[Launch]:
-    """The launches of a product."""
+    """The launches of a product. `ValueError` for a given plan that cannot compute it."""
     if problem.c.turned or (problem.columns == 1 and problem.rows > 1):
         problem, arrays = problem.swapped(), arrays.swapped()
     target, multiprocessors = target_of(arrays.c), multiprocessors_of(arrays.c)
     if not target.supports("nvidia"):
         raise TargetError(f"gemm needs an NVIDIA GPU, and {target.name} is none; glueball.kernels.matmul runs anywhere")
+    if plan is not None and not is_possible(plan, problem.swapped() if plan.swapped else problem, target):
+        extents = f"{problem.rows} x {problem.columns} x {problem.inner}"
+        raise ValueError(f"the product of {extents} cannot be computed on {target.name} by {plan}")
     if plan is None and tune:
         from glueball.kernels.matrix_products.tuning import tuned_plan
 
