@@ -412,7 +412,7 @@ MOVES = [
 INTEGER_CASES = [
     *cases("add.s32 add.u16 add.u64 add.s16x2", lambda x, y: x + y),
     Case("add.sat.s32", lambda x, y: clipped(x + y, "s32")),
-    *cases("sub.s32 sub.s16 sub.s64 sub.u16x2", lambda x, y: x - y),
+    *cases("sub.s32 sub.s16 sub.s64", lambda x, y: x - y),
     Case("sub.sat.s32", lambda x, y: clipped(x - y, "s32")),
     *cases("mul.lo.s32 mul.lo.u16 mul.lo.u64", lambda x, y: x * y),
     *(
@@ -532,6 +532,7 @@ COMPARISON_CASES = [
     Case("setp.lt.ftz.f32", predicates("lt")),
     *(Case(f"setp.lt.{name}.s32", predicates("lt", name)) for name in ("and", "or", "xor")),
     *(Case(f"setp.geu.{name}.ftz.f32", predicates("geu", name)) for name in ("and", "or", "xor")),
+    *(Case(f"setp.gt.{name}.f16", predicates("gt", name)) for name in ("and", "or", "xor")),
     *(Case(f"setp.{name}.{kind}", packed_predicates(name)) for name in ("lt", "neu") for kind in ("f16x2", "bf16x2")),
     *cases("set.gt.u32.f32 set.gt.s32.s32 set.gt.u32.u64", word("gt", False)),
     Case("set.leu.ftz.f32.f32", word("leu", True)),

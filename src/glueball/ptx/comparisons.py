@@ -89,8 +89,10 @@ def _is_class(form: Form, x: Array) -> Array:
 
 
 COMPARISONS = (
-    Instruction("setp.comparison[.ftz].scalar|f16|bf16", "pp=tt", _predicates),
-    Instruction("setp.comparison.combination[.ftz].scalar|f16|bf16", "pp=ttp", _predicates),
+    Instruction("setp.comparison[.ftz].scalar", "pp=tt", _predicates),
+    Instruction("setp.comparison[.ftz].f16|bf16", "p=tt", _compare),
+    Instruction("setp.comparison.combination[.ftz].scalar", "pp=ttp", _predicates),
+    Instruction("setp.comparison.combination[.ftz].f16|bf16", "p=ttp", lambda *given: _predicates(*given)[0]),
     Instruction("setp.comparison[.ftz].f16x2|bf16x2", "pp=tt", _lanes),
     Instruction("set.comparison[.ftz].u32|s32|f32.scalar", "0=tt", _words),
     Instruction("set.comparison.combination[.ftz].u32|s32|f32.scalar", "0=ttp", _words),

@@ -115,7 +115,7 @@ def _dot2(form: Form, x: Array, y: Array, z: Array) -> Array:
 INTEGERS = (
     Instruction("add.integer|u16x2|s16x2", "t=tt", lambda form, x, y: x + y),
     Instruction("add.sat.s32", "t=tt", _saturating(1)),
-    Instruction("sub.integer|u16x2|s16x2", "t=tt", lambda form, x, y: x - y),
+    Instruction("sub.integer", "t=tt", lambda form, x, y: x - y),
     Instruction("sub.sat.s32", "t=tt", _saturating(-1)),
     Instruction("mul.lo.integer", "t=tt", lambda form, x, y: x * y),
     Instruction("mul.hi.integer", "t=tt", _high),
