@@ -94,7 +94,10 @@ def wrong_kernel(case: gl.constexpr, layout: gl.constexpr):
 
 @pytest.mark.parametrize("executor", ["reference", "sim"])
 def test_nothing_stands_for_it_unless_told(executor, monkeypatch):
-    with pytest.raises(SimulationError, match="`inline_asm_elementwise` runs on a GPU only: pass simulate="):
+    with pytest.raises(
+        SimulationError,
+        match=r"`inline_asm_elementwise` runs on a GPU only, since `mov.u32 \$0, %clock` .*: pass simulate=",
+    ):
         run_on(executor, monkeypatch, "sm_90a", lonely_kernel, np.zeros(1, np.int32))
 
 

@@ -1,8 +1,8 @@
 """The author's own assembly in a kernel.
 
-Elsewhere than on a GPU it needs `simulate`, a Python function that says what the assembly does to NumPy arrays: it
-takes one array for each element that the assembly takes, in the same order, and gives one, or a tuple of them, for each
-element that the assembly gives.
+Elsewhere than on a GPU the instructions of PTX that work on registers are interpreted. Whatever else there is needs
+`simulate`, a Python function that says what the assembly does to NumPy arrays: it takes one array for each element that
+the assembly takes, in the same order, and gives one, or a tuple of them, for each element that the assembly gives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from glueball.language.function import ConstexprFunction
 from glueball.language.tensor import tensor
 from glueball.language.tuple import tuple as language_tuple
 from glueball.language.tuple import unwrap
-from glueball.tile.operations.assembly import Simulation
+from glueball.ptx import Interpretation, Word
+from glueball.tile.operations.assembly import Simulation, packed_words
 from glueball.tile.types import TileType, distributed_type, dtype, pointer_type
 
 
@@ -40,11 +41,19 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(_unwrap_if_constexpr(value), language_tuple | tuple | list)
 
 
-def _function(simulate: Any) -> Callable[..., Any] | None:
+def _words(kinds: Sequence[TileType], pack: int = 1) -> tuple[Word, ...]:
+    """How elements of values lie in the registers of one thread that assembly takes or gives: `pack` of each."""
+    return tuple(word for kind in kinds for word in packed_words(kind, pack))
+
+
+def _simulation(name: str, simulate: Any, interpretation: Interpretation, builder: KernelBuilder) -> Simulation:
+    """What stands for assembly elsewhere than on a GPU: the author's function, else what it says if it is PTX."""
     function = _unwrap_if_constexpr(simulate)
+    if function is None and builder.target.supports("nvidia"):
+        function = interpretation
     if function is not None and not callable(function):
         raise TypeError(f"simulate must be a Python function of NumPy arrays, not {function!r}")
-    return function  # type: ignore[no-any-return]
+    return Simulation(name, function, sum(word.count for word in interpretation.results))
 
 
 @builtin
@@ -76,7 +85,9 @@ def inline_asm_elementwise(
     operands = broadcast_all([to_operand(each, _builder) for each in _sequence(args)], _builder)
     scalar = not operands or not isinstance(operands[0].type, distributed_type)
     attributes = {"assembly": text, "constraints": bounds, "is_pure": bool(_unwrap_if_constexpr(is_pure))}
-    simulation = Simulation("inline_asm_elementwise", _function(simulate), count * len(elements))
+    words = _words([operand.type for operand in operands], count), _words(elements, count)
+    interpretation = Interpretation(text, bounds, *words)
+    simulation = _simulation("inline_asm_elementwise", simulate, interpretation, _builder)
     handles = [operand.handle for operand in operands]
     if scalar:
         if count != 1:
@@ -118,7 +129,8 @@ def inline_asm(
     """
     operands = [to_operand(each, _builder) for each in _sequence(args)]
     types = [_result_type(each) for each in _sequence(result_types)]
-    counts = [_registers(kind) for kind in (*types, *(operand.type for operand in operands))]
+    kinds = (*types, *(operand.type for operand in operands))
+    counts = [_registers(kind) for kind in kinds]
     bounds = _constraints(constraints, counts)
     numbers = [f"${number}" for number in range(sum(counts))]
     outputs = sum(counts[: len(types)])
@@ -127,11 +139,13 @@ def inline_asm(
         text = _text(function((*numbers[:outputs],), (*numbers[outputs:],)), "what asm returns")
     else:
         text = _text(asm, "asm")
+    words = _words([kind for kind, count in zip(kinds, counts, strict=True) for _ in range(count)])
+    interpretation = Interpretation(text, bounds, words[outputs:], words[:outputs])
     attributes = {
         "assembly": text,
         "constraints": bounds,
         "is_pure": bool(_unwrap_if_constexpr(is_pure)),
-        "simulate": Simulation("inline_asm", _function(simulate), outputs),
+        "simulate": _simulation("inline_asm", simulate, interpretation, _builder),
     }
     operation = _builder.create("assembly", [operand.handle for operand in operands], types, attributes)
     results = [tensor(result) for result in operation.results]

@@ -13,15 +13,9 @@ from glueball.thread import assembly
 from glueball.thread.builder import Builder
 from glueball.thread.ir import BITS, Value
 from glueball.tile.ir import Operation
+from glueball.tile.operations.assembly import packed_words
 from glueball.tile.operations.definition import numpy_type
 from glueball.tile.types import TileType, element_of
-
-WORD = 32
-
-
-def _per_word(kind: str, pack: int) -> int:
-    """Elements that travel in one register."""
-    return min(pack, max(1, WORD // max(8, BITS[kind]))) if kind != "i1" else 1
 
 
 def _packed(builder: Builder, values: Sequence[Value], per_word: int) -> list[Value]:
@@ -54,9 +48,8 @@ def _emit(
 
 def _words(value_type: TileType, pack: int) -> tuple[str, int, int]:
     """Register type of an element, elements in a word, and words of `pack` elements."""
-    kind = register_type(element_of(value_type))
-    per_word = _per_word(kind, pack)
-    return kind, per_word, pack // per_word
+    words = packed_words(value_type, pack)
+    return register_type(element_of(value_type)), words[0].count, len(words)
 
 
 def _word_type(kind: str, per_word: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from glueball.errors import NotSimulatedError, SimulationError
 from glueball.layouts import LinearLayout
 from glueball.location import SourceLocation
+from glueball.ptx import Uninterpreted, Word
 from glueball.tile.ir import Operation
 from glueball.tile.operations.definition import (
     Array,
@@ -26,10 +27,13 @@ from glueball.tile.operations.regions import alike_tiles
 from glueball.tile.operations.rules import expect_alike
 from glueball.tile.types import TileType, distributed_type
 
+REGISTER_BITS = 32
+"""Narrower elements go packed into a register as wide, where an author allows it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What stands for assembly where it cannot run: a function of the author's, or nothing.
+    """What stands for assembly where it cannot run: a function of the author's, its interpretation, or nothing.
 
     The function takes one array for each element of the operands, in the order of the assembly's, and gives one array,
     or a tuple of them, one for each element of the results.
@@ -40,14 +44,13 @@ class Simulation:
     count: int
 
     def __call__(self, location: SourceLocation, arrays: Sequence[Array]) -> Sequence[Array]:
-        """The results. `NotSimulatedError` without a function; `SimulationError` for another number of results."""
+        """The results. `NotSimulatedError` where nothing stands for it; `SimulationError` for too few or too many."""
         if self.function is None:
-            raise NotSimulatedError(
-                f"`{self.name}` runs on a GPU only: pass simulate=f, a Python function of NumPy arrays, to say what it "
-                "does elsewhere",
-                location,
-            )
-        found = self.function(*arrays)
+            raise self._missing("", location)
+        try:
+            found = self.function(*arrays)
+        except Uninterpreted as error:
+            raise self._missing(f", since {error}", location) from error
         results = list(found) if isinstance(found, tuple | list) else [found]
         if self.count == 0:
             results = []
@@ -56,6 +59,21 @@ class Simulation:
                 f"the function that stands for `{self.name}` gave {len(results)} arrays, not {self.count}", location
             )
         return results
+
+    def _missing(self, reason: str, location: SourceLocation) -> NotSimulatedError:
+        return NotSimulatedError(
+            f"`{self.name}` runs on a GPU only{reason}: pass simulate=f, a Python function of NumPy arrays, to say "
+            "what it does elsewhere",
+            location,
+        )
+
+
+def packed_words(value_type: TileType, pack: int) -> list[Word]:
+    """How `pack` elements of a value lie in registers: 8-bit and 16-bit ones side by side, booleans alone."""
+    element = numpy_type(value_type)
+    fitting = 1 if element == np.bool_ else max(1, REGISTER_BITS // (8 * element.itemsize))
+    count = min(pack, fitting)
+    return [Word(element, count)] * (pack // count)
 
 
 def _check_elementwise(operation: Operation) -> None:
