@@ -21,6 +21,8 @@ from glueball.explain import Report, Traffic, explain, render
 from glueball.explain.text import number, percent
 from glueball.kernels.ladder import RUNGS, Rung, tensors
 from glueball.knobs import KNOBS
+from glueball.ptx.instruction import GROUPS
+from glueball.ptx.table import TABLE
 from scripts import asynchronous_tables, gemm_tables
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -28,6 +30,7 @@ RESULTS = REPOSITORY / "benchmarks" / "results" / "memcpy.json"
 OTHER_RESULTS = ("launch.json", "compile.json", "rows.json")
 DOCUMENTS = (
     "README.md",
+    "docs/assembly.md",
     "docs/asynchronous.md",
     "docs/debugging.md",
     "docs/gemm.md",
@@ -138,6 +141,17 @@ def explanation() -> str:
     return f"```text\n$ glueball explain {EXAMPLE}:transpose\n{text}```"
 
 
+def assembly() -> str:
+    """Give the table of instructions that are interpreted, and the names in it that stand for several."""
+    rows = ["| family | opcodes |", "|---|---|"]
+    for family, instructions in TABLE.items():
+        spelled = dict.fromkeys(instruction.syntax.replace("|", "\\|") for instruction in instructions)
+        rows.append(f"| {family} | {', '.join(f'`{each}`' for each in spelled)} |")
+    groups = ["", "| name | stands for |", "|---|---|"]
+    groups += [f"| `{name}` | {', '.join(f'`.{each}`' for each in members)} |" for name, members in GROUPS.items()]
+    return "\n".join([*rows, *groups])
+
+
 def settings() -> str:
     """Give the table of environment variables."""
     rows = ["| variable | default | effect |", "|---|---|---|"]
@@ -158,6 +172,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "predictions": predictions,
     "explanation": explanation,
     "settings": settings,
+    "assembly": assembly,
     "sanitizer_cost": sanitizer_cost,
     "additions": asynchronous_tables.additions,
     "ring_explanation": asynchronous_tables.ring_explanation,

@@ -153,7 +153,7 @@ def test_what_cannot_be_simulated_is_not_clean(check: Any) -> None:
         @glueball.jit
         def assembly(x, layout: gl.constexpr):
             tile = gl.load(x + gl.arange(0, 32, layout))
-            gl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [tile], gl.float32, True, 1)
+            gl.inline_asm_elementwise("mov.b32 $0, %clock;", "=f,f", [tile], gl.float32, True, 1)
 
         assembly[(1,)](x, LINE, num_warps=1)
     """)
