@@ -26,7 +26,7 @@ from glueball.language import constexpr
 from glueball.runtime.jit import JITFunction
 from glueball.runtime.options import OPTION_NAMES
 from glueball.runtime.specialization import specialize
-from glueball.targets import TARGETS, Target
+from glueball.targets import TARGETS
 from glueball.tile.types import ScalarType, dtype, pointer_type
 
 BFLOAT16 = ml_dtypes.bfloat16
