@@ -154,3 +154,8 @@ def line(block: int, warps: int, bits: int, lanes: int) -> BlockedLayout:
     """A 1-D layout of 16-byte vectors, fewer where the tile is too short for every thread to have one."""
     width = max(1, min(8 * VECTOR_BYTES // bits, block // (lanes * warps)))
     return one_dimensional(width, lanes, warps)
+
+
+def powers_below(count: int) -> list[int]:
+    """The powers of two below a power of two: the steps of as many CTAs, warps or lanes, as bases of a layout."""
+    return [1 << bit for bit in range(count.bit_length() - 1)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import glueball
 import glueball.language as gl
-from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, row_stride, target_of
+from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, powers_below, row_stride, target_of
 from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language.nvidia.hopper import async_store, mbarrier, tma
@@ -210,13 +210,13 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
     rows, columns = matrix.shape
     size, lanes, parts = item_bytes(matrix), lanes_of(matrix), plan.ctas * plan.warps
     lines = columns // LONGEST_SIDE
-    ctas, warps, both = _steps(plan.ctas), _steps(plan.warps), _steps(parts)
+    ctas, warps, both = powers_below(plan.ctas), powers_below(plan.warps), powers_below(parts)
     cut = gl.NVMMASharedLayout(0, 8 * size, 3, cga_layout=[[0, step, 0] for step in ctas])
     shape, strides = [rows, lines, LONGEST_SIDE], [row_stride(matrix), LONGEST_SIDE, 1]
     desc = TensorDescriptor(matrix, shape, strides, [1, lines, LONGEST_SIDE], cut)
     vector = max(1, min(VECTOR_BYTES // size, columns // parts // lanes))
     down = [[step, 0] for step in ctas]
-    nobody = [[0, 0]] * len(_steps(lanes))
+    nobody = [[0, 0]] * len(powers_below(lanes))
     senders = [[0, step] for step in warps], [[0, plan.warps * step] for step in ctas]
     numbers = [[0, 0, step] for step in both]
     readers = [[0, step, 0] for step in warps], [[step, 0, 0] for step in ctas]
@@ -236,11 +236,6 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
         **({"maxnreg": plan.registers} if plan.registers else {}),
     }
     return desc, keywords
-
-
-def _steps(count: int) -> list[int]:
-    """The powers of two below a power of two."""
-    return [1 << bit for bit in range(count.bit_length() - 1)]
 
 
 def launch_softmax_split(x: Any, y: Any, plan: ClusterRowPlan) -> Launch:

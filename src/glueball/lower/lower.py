@@ -76,7 +76,7 @@ def lower(function: TileFunction, target: Target) -> Function:
         barrier=KERNEL_BARRIER if any(each.opcode == "warp_specialize" for each in function.body.walk()) else None,
         num_ctas=function.num_ctas,
         words_elsewhere=_words_elsewhere(function, views),
-        arrivals_carry_data=arrivals_carry_data(function),
+        arrivals_carry_data=function.num_ctas > 1 and arrivals_carry_data(function),
         runs=runs_of(function) if any(each.opcode in SHARING for each in function.body.walk()) else {},
     )
     parameters = _parameters(context, function)

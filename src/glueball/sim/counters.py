@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from glueball.layouts.memory import merges, merges_loads
+from glueball.layouts.memory import SECTOR_BYTES, merges, merges_loads
 from glueball.location import SourceLocation
 from glueball.sim.masks import Array, Mask
 from glueball.thread.ir import Instruction
 
-SECTOR_BYTES = 32
 BANK_BYTES = 4
 
 

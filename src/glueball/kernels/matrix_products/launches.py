@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import glueball.language as gl
-from glueball.kernels.arrays import empty
+from glueball.kernels.arrays import empty, powers_below
 from glueball.kernels.ladder import Launch
 from glueball.kernels.matrix_products.counters import counters
 from glueball.kernels.matrix_products.direct import copy_matrix, multiply_direct, multiply_vector
@@ -119,7 +119,7 @@ def blocks(problem: Problem, plan: Plan) -> tuple[Block, Block, Block]:
     """What copies move at a time of `a`, `b` and the result; CTAs have different rows, and all of `b`."""
     height, width, step = plan.block
     height //= plan.parts
-    steps = [1 << bit for bit in range(plan.ctas.bit_length() - 1)]
+    steps = powers_below(plan.ctas)
     rows, everything = [[each, 0] for each in steps], [[0, 0] for _ in steps]
     return (
         block_of((height, step), problem.a.dtype, rows, turned=problem.a.turned),

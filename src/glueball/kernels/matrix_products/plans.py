@@ -149,15 +149,15 @@ def specialized_plans(
     for height, width, parts, ctas in sizes:
         if (height > 64 and problem.rows <= height // 2) or (width > 64 and problem.columns <= width // 2):
             continue
-        tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
-        steps = cdiv(problem.inner, step)
-        plan = Plan(
-            "specialized", (height, width, step), parts=parts, chunks=chunks_for(problem, width, ctas), ctas=ctas
-        )
         if ctas > 1 and (multiprocessors < ctas or stored_by_threads(problem.c)):
             continue
-        group = NARROW_GROUP // ctas if problem.narrow else plan.group
-        plan = replace(plan, stages=stages_for(problem, plan), group=group)
+        tiles = problem.batches * cdiv(problem.rows, height) * cdiv(problem.columns, width)
+        steps = cdiv(problem.inner, step)
+        chunks = chunks_for(problem, width, ctas)
+        plan = Plan("specialized", (height, width, step), parts=parts, chunks=chunks, ctas=ctas)
+        plan = replace(plan, stages=stages_for(problem, plan))
+        if problem.narrow:
+            plan = replace(plan, group=NARROW_GROUP // ctas)
         programs = programs_of(plan, multiprocessors)
         for splits in {1, *_splits(tiles, steps, programs)} if ctas == 1 else {1}:
             yield replace(plan, splits=splits)
