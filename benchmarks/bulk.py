@@ -35,6 +35,7 @@ ADDED, COPIED, ROWS, TABLE, INDICES = (16384, 16384), (32768, 32768), (16384, 32
 EPSILON = 1e-5
 TOLERANCE = 2e-2
 """Greatest error over greatest magnitude where arithmetic is involved: results in bfloat16 are rounded to 2^-8."""
+PRIORITIES = ("", "evict_first", "evict_last")
 SHARED_BYTES = 232448
 MOST_SAMPLE_ROWS = 64
 
@@ -84,6 +85,11 @@ class Pool:
         source, destination = (buffer[: rows * columns].view(rows, columns) for buffer in self._halves)
         return source, destination
 
+    def turned_halves(self, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Source and destination of 16 bits, in the memory of the words: far larger than the second-level cache."""
+        source, destination = (buffer.view(torch.bfloat16)[: rows * columns] for buffer in self._words)
+        return source.normal_().view(rows, columns), destination.view(rows, columns)
+
     def plain_copy(self, moved: int) -> Callable[[], Any]:
         """torch's copy that reads and writes that many bytes in all."""
         count = moved // 8
@@ -115,7 +121,7 @@ def copies(pool: Pool) -> Iterator[Job]:
         "copy opposite", lambda plan: launch_copy(x, y.T, plan), y, lambda part: x.T[part],
         {"torch": lambda: y.T.copy_(x)}, turn_plans,
     )  # fmt: skip
-    halves, turned = pool.halves(16384, 16384)
+    halves, turned = pool.turned_halves(*COPIED)
     yield Job(
         "copy opposite 16", lambda plan: launch_copy(halves, turned.T, plan), turned, lambda part: halves.T[part],
         {"torch": lambda: turned.T.copy_(halves)}, turn_plans,
@@ -168,18 +174,18 @@ def add_plans() -> Iterator[AddPlan]:
 
 
 def copy_plans() -> Iterator[CopyPlan]:
-    """Boxes of 8 to 128 KiB, then priorities of likely ones."""
-    for size in (8192, 16384, 32768, 65536, 131072):
-        yield CopyPlan(size)
-    for size, (load, store) in itertools.product((32768, 65536), itertools.product(("", "evict_first"), repeat=2)):
-        if load or store:
-            yield CopyPlan(size, load, store)
+    """Boxes of 8 to 128 KiB, with every priority."""
+    for size, load, store in itertools.product((8192, 16384, 32768, 65536, 131072), PRIORITIES, ("", "evict_first")):
+        yield CopyPlan(size, load, store)
 
 
 def turn_plans() -> Iterator[TurnPlan]:
     """Boxes of 128 to 512 bytes a side."""
-    for source, result, warps in itertools.product((128, 256, 512), (128, 256, 512), (4, 8, 16)):
-        yield TurnPlan(source, result, warps)
+    for source, result, warps, boxes in itertools.product((256, 512), (128, 256, 512), (8, 16), (1, 2)):
+        if (boxes + 1) * source * result // 2 <= SHARED_BYTES:
+            yield TurnPlan(source, result, warps, boxes, "evict_last")
+    for load, store in itertools.product(PRIORITIES, ("", "evict_first")):
+        yield TurnPlan(load_priority=load, store_priority=store)
 
 
 def softmax_plans() -> Iterator[BulkRowPlan]:
@@ -262,7 +268,7 @@ def gluon_kernels() -> dict[Any, Any]:
     found = {}
     for module, names in (
         (addition, [rung.kernel.__name__ for rung in ADD_RUNGS]),
-        (bulk_copies, ["copy_box", "turn_box", "copy_strided"]),
+        (bulk_copies, ["copy_box", "turn_boxes", "copy_strided"]),
         (bulk_rows, ["softmax_held", "softmax_reread", "norm_reread", "embedding_boxes"]),
     ):
         theirs = peer.translated(inspect.getsource(module), f"gluon_{module.__name__.rpartition('.')[2]}")

@@ -77,8 +77,8 @@ def peer_value(value: Any) -> Any:
         case NVMMASharedLayout():
             kind = (value.swizzle_byte_width, value.element_bitwidth, value.rank)
             return language.NVMMASharedLayout(*kind, cga_layout=lists(value.cga_layout))
-        case CachePolicy(l2=FractionalEvictionPolicy(primary=primary, fraction=fraction)):
-            return ampere.CachePolicy(l2=ampere.FractionalEvictionPolicy(primary, fraction))
+        case CachePolicy(cache_modifier=modifier, l2=FractionalEvictionPolicy(primary=primary, fraction=fraction)):
+            return ampere.CachePolicy(modifier, l2=ampere.FractionalEvictionPolicy(primary, fraction))
         case TensorDescriptor():
             shape, strides, block = list(value.shape), list(value.strides), list(value.block_shape)
             return hopper.TensorDescriptor(value.base, shape, strides, block, peer_value(value.layout))

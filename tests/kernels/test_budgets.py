@@ -34,6 +34,7 @@ INSTRUCTIONS: dict[str, tuple[int, int]] = {
     "f-rows": (162, 16),
     "f-columns": (177, 16),
     "f-converted": (1040, 128),
+    "f-along": (1800, 128),
     "g-1d": (15, 4),
     "g-opposite": (119, 8),
 }

@@ -105,7 +105,7 @@ def test_large_arrays_are_added_by_the_ring_and_others_by_plain_loads():
 
 # Copies
 
-BOXES, TURNED, PLAIN = "copy_box", "turn_box", "copy_strided"
+BOXES, TURNED, PLAIN = "copy_box", "turn_boxes", "copy_strided"
 ROW_MAJOR, SWAPPED = None, (0, 2, 1)
 COPIES = {
     "line": ((4096,), (4096,), None, None, BOXES),
@@ -181,7 +181,7 @@ def test_copies_of_reversed_and_repeated_elements(monkeypatch):
 
 
 COPY_PLANS = [CopyPlan(), CopyPlan(4096), CopyPlan(1024, "evict_first", "evict_first")]
-TURN_PLANS = [TurnPlan(), TurnPlan(128, 512, 8), TurnPlan(512, 128, 4, "evict_first", "evict_last")]
+TURN_PLANS = [TurnPlan(), TurnPlan(128, 512, 8), TurnPlan(512, 128, 4, 3, "evict_first", "evict_last")]
 
 
 @executors
@@ -203,6 +203,22 @@ def test_plans_that_are_not_possible():
         copy_array(x, x.copy(), TurnPlan())
     with pytest.raises(ValueError, match="strides are positive multiples of 16 bytes"):
         copy_array(x[:, :33], aligned((40, 33), np.float32), CopyPlan())
+
+
+def test_what_no_cache_could_hold_is_loaded_with_a_high_priority():
+    """Arrays without contents: nothing runs."""
+
+    def policies(rows: int, columns: int) -> list[Any]:
+        x, y, scale = (np.empty(shape, BFLOAT16) for shape in ((rows, columns), (rows, columns), rows))
+        wide = np.empty((columns, rows), BFLOAT16).T
+        norm = launch_norm(x, None, None, y, None, scale, 1e-5)
+        launches = (launch_copy(x, y), launch_copy(x, wide), launch_softmax(x, y), norm)
+        return [launch.keywords.get("LOAD_POLICY", launch.keywords.get("POLICY")) for launch in launches]
+
+    for columns in (1024, 4096, 32768, 131072):
+        large, small = policies((1 << 27) // columns, columns), policies((1 << 22) // columns, columns)
+        assert [policy.l2.primary for policy in large] == ["evict_last"] * 4
+        assert small == [None] * 4
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int8], ids=lambda kind: np.dtype(kind).name)
@@ -409,7 +425,7 @@ def test_bulk_copies_are_sent_by_one_lane_and_nothing_spills(name, tmp_path, mon
     copies = [text for text in texts if BULK.search(text)]
     assert bool(copies) == (name not in ("plain", "copied", "double", "triple"))
     sent = [line.strip() for line in kernel.asm["ptx"].splitlines() if re.search(r"cp\.async\.bulk\.tensor", line)]
-    assert bool(sent) == bool(copies) and all(line.startswith("@") for line in sent)
+    assert bool(sent) == bool(copies) and all(re.search(r"@%p\d+ cp\.async", line) for line in sent)
     assert ("elect.sync" in kernel.asm["ptx"]) == bool(copies)
 
 

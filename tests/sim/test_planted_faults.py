@@ -22,6 +22,7 @@ READ_ONLY = "the buffer that is refilled has only been read through the other pr
 ORDERED_TWICE = "another barrier orders the same accesses in every turn that this launch takes"
 OWN_PLACE = "each thread overwrites only what it has read itself"
 ITSELF = "the one thread that goes on has itself done or waited for what the barrier orders"
+NEXT_COMMIT = "the commit of the next store takes this one along"
 LAST_STORE = "nobody waits for the last tile to be stored, which is missing then"
 HARMLESS: dict[tuple[str, str], dict[int, str]] = {
     ("add triple", "no wait for a group"): {0: LAST_GROUPS},
@@ -31,6 +32,8 @@ HARMLESS: dict[tuple[str, str], dict[int, str]] = {
     ("add ring", "no barrier"): {1: OWN_PLACE, 3: ORDERED_TWICE},
     ("add partitions", "no barrier"): {0: OWN_PLACE, 2: ITSELF},
     ("gather", "no barrier"): {1: ITSELF},
+    ("transpose", "no commit"): {0: NEXT_COMMIT},
+    ("transpose", "no barrier"): {1: ORDERED_TWICE},
     ("product v3", "no barrier"): {3: ORDERED_TWICE},
     ("product v8", "no barrier"): {4: ITSELF},
     ("softmax partitions", "no proxy fence"): {0: READ_ONLY},

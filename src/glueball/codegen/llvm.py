@@ -15,8 +15,10 @@ from glueball.errors import CodeGenerationError
 from glueball.targets import Target
 
 COALESCING_LEVEL = 1
-"""Below it LLVM copies registers from name to name; NVIDIA's assembler takes copies of accumulators for uses of them,
-and lets no product overlap another one then."""
+"""Below it LLVM copies registers from name to name where control flow joins. NVIDIA's assembler leaves many copies in
+loops, takes those of accumulators for uses of them, and lets no product overlap another one then."""
+COPIED = ("wgmma", " phi ")
+"""What a module has where copies cost; without, a higher level takes LLVM longer and gives nothing."""
 DRIVER_FUNCTIONS = ("vprintf", "__assertfail")
 """What the driver of an NVIDIA GPU adds to every program."""
 
@@ -65,7 +67,8 @@ def compile_module(text: str, target: Target, version: int) -> str:
         raise CodeGenerationError(f"LLVM refused its input: {error}") from error
     _reject_unknown_functions(module)
     family = family_of(target)
-    level = COALESCING_LEVEL if family.assembly_kind == "ptx" and "wgmma" in text else family.level
+    copied = family.assembly_kind == "ptx" and any(each in text for each in COPIED)
+    level = COALESCING_LEVEL if copied else family.level
     return str(_machine(target, version, level).emit_assembly(module))
 
 

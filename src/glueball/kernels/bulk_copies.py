@@ -56,24 +56,43 @@ def swapped(pair):
 
 
 @glueball.jit
-def turn_box(
-    x_desc, y_desc, counts, layout: gl.constexpr, LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
+def turn_boxes(
+    x_desc, y_desc, counts, total, read_layout: gl.constexpr, write_layout: gl.constexpr, BOXES: gl.constexpr,
+    LOAD_POLICY: gl.constexpr = None, STORE_POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """As `copy_box`, to a tensor whose last two dimensions are exchanged; `counts` are those of the result.
 
-    Threads read the box along its rows and write it, in the same memory, along its columns: the swizzle of 128 bytes
-    keeps both free of bank conflicts.
+    Threads read the rows of a box, change places, and write the rows of the turned box to the same memory. A program
+    takes `BOXES` of the `total`, as far apart as may be, and asks for all of them at once: programs that follow one
+    another still write side by side, and later boxes come while the first one is turned.
     """
     RANK: gl.constexpr = len(y_desc.block_shape)
     ROWS: gl.constexpr = y_desc.block_shape[RANK - 2]
     COLUMNS: gl.constexpr = y_desc.block_shape[RANK - 1]
-    start = box_start(gl.program_id(0), counts, y_desc.block_shape)
-    box = loaded_box(x_desc, swapped(start), LOAD_POLICY)
-    value = box.reshape([COLUMNS, ROWS]).permute([1, 0]).load(layout)
-    turned = box.reinterpret(y_desc.dtype, y_desc.block_shape, y_desc.layout)
-    turned.reshape([ROWS, COLUMNS]).store(value)
-    fence_async_shared()
-    tma.async_store(y_desc, start, turned, cache_policy=STORE_POLICY)
+    boxes = gl.allocate_shared_memory(x_desc.dtype, [BOXES] + x_desc.block_shape, x_desc.layout)
+    loaded = mbarrier.allocate_mbarrier(batch=BOXES)
+    for each in gl.static_range(BOXES):
+        mbarrier.init(loaded.index(each), count=1)
+    gl.barrier()
+    for each in gl.static_range(BOXES):
+        number = gl.program_id(0) + each * gl.num_programs(0)
+        if number < total:
+            start = box_start(number, counts, y_desc.block_shape)
+            mbarrier.expect(loaded.index(each), x_desc.nbytes_per_cta)
+            tma.async_load(x_desc, swapped(start), loaded.index(each), boxes.index(each), cache_policy=LOAD_POLICY)
+    for each in gl.static_range(BOXES):
+        number = gl.program_id(0) + each * gl.num_programs(0)
+        if number < total:
+            start = box_start(number, counts, y_desc.block_shape)
+            box = boxes.index(each)
+            mbarrier.wait(loaded.index(each), 0)
+            value = box.reshape([COLUMNS, ROWS]).permute([1, 0]).load(read_layout)
+            turned = box.reinterpret(y_desc.dtype, y_desc.block_shape, y_desc.layout)
+            turned.reshape([ROWS, COLUMNS]).store(gl.convert_layout(value, write_layout))
+            fence_async_shared()
+            tma.async_store(y_desc, start, turned, cache_policy=STORE_POLICY)
+    for each in gl.static_range(BOXES):
+        mbarrier.invalidate(loaded.index(each))
     tma.store_wait(0)
 
 

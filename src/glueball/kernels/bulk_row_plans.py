@@ -16,7 +16,7 @@ from glueball.kernels.arrays import (
     row_stride,
     target_of,
 )
-from glueball.kernels.boxes import item_bytes, priority, row_descriptor, why_not_bulk
+from glueball.kernels.boxes import item_bytes, priority, row_descriptor, streaming_priority, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language import BlockedLayout
 from glueball.nvidia.hopper import TensorDescriptor
@@ -36,7 +36,7 @@ class BulkRowPlan:
 
     `parts` 0: a program holds its row in registers. Else it reads the row from shared memory again, in steps of `parts`
     pieces of 16 bytes a thread. `registers` caps those of a thread, 0 does not; `load_priority` is that of the rows in
-    the second-level cache, such as `evict_first`.
+    the second-level cache, such as `evict_first`; of no name it depends on their number.
     """
 
     warps: int
@@ -126,7 +126,11 @@ def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
     """Softmax of the rows of a matrix that bulk copies can bring; `ValueError` for another one."""
     desc, (rows, columns) = _checked(x, plan.stages), x.shape
     block = math.prod(desc.block_shape)
-    keywords = {"STAGES": plan.stages, "WHOLE": block == columns, "POLICY": priority(plan.load_priority)}
+    keywords = {
+        "STAGES": plan.stages,
+        "WHOLE": block == columns,
+        "POLICY": priority(plan.load_priority or streaming_priority(_moved(x, y))),
+    }
     kernel = bulk_rows.softmax_held
     if plan.parts:
         kernel = bulk_rows.softmax_reread
@@ -147,6 +151,7 @@ def launch_norm_bulk(
         "CENTRED": mean is not None,
         "WHOLE": block == columns,
         **_pieces(x, block, plan),
+        "POLICY": priority(streaming_priority(_moved(x, y))),
         "num_warps": plan.warps,
     }
     arguments = (desc, weight, bias, y, mean, scale, columns, row_stride(y), epsilon)

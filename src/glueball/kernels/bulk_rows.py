@@ -122,6 +122,7 @@ def softmax_reread(
 def norm_reread(
     x_desc, weight_ptr, bias_ptr, y_ptr, mean_ptr, scale_ptr, columns, y_stride, epsilon,
     CENTRED: gl.constexpr, WHOLE: gl.constexpr, PARTS: gl.constexpr, PIECE: gl.constexpr, layout: gl.constexpr,
+    POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """RMS norm of one row a program, read from shared memory twice, or where CENTRED layer norm, three times.
 
@@ -134,9 +135,9 @@ def norm_reread(
     mbarrier.init(loaded, count=1)
     mbarrier.expect(loaded, x_desc.nbytes_per_cta)
     if len(x_desc.block_shape) == 3:
-        tma.async_load(x_desc, (row, 0, 0), loaded, held)
+        tma.async_load(x_desc, (row, 0, 0), loaded, held, cache_policy=POLICY)
     else:
-        tma.async_load(x_desc, (row, 0), loaded, held)
+        tma.async_load(x_desc, (row, 0), loaded, held, cache_policy=POLICY)
     slots: gl.constexpr = gl.SliceLayout(0, layout)
     part = gl.arange(0, PARTS, layout=gl.SliceLayout(1, layout))
     place = part[:, None] * PIECE + gl.arange(0, PIECE, layout=slots)[None, :]

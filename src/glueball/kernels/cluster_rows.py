@@ -12,7 +12,7 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, powers_below, row_stride, target_of
-from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, why_not_bulk
+from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, priority, streaming_priority, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language.nvidia.hopper import async_store, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
@@ -24,16 +24,16 @@ LEAST: gl.constexpr = gl.constexpr(-3.4028234663852886e38)
 
 
 @glueball.jit
-def start_part(desc, ring, loaded, i, count, first):
+def start_part(desc, ring, loaded, i, count, first, POLICY: gl.constexpr):
     """Starts to load the cluster's `i`-th row into its slot of the ring, every CTA its part, if there is one."""
     if i < count:
         slot = i % ring.shape[0]
         mbarrier.expect(loaded.index(slot), desc.nbytes_per_cta)
-        tma.async_load(desc, (first + i, 0, 0), loaded.index(slot), ring.index(slot))
+        tma.async_load(desc, (first + i, 0, 0), loaded.index(slot), ring.index(slot), cache_policy=POLICY)
 
 
 @glueball.jit
-def begin(desc, rows, STAGES: gl.constexpr, RUN: gl.constexpr):
+def begin(desc, rows, STAGES: gl.constexpr, RUN: gl.constexpr, POLICY: gl.constexpr):
     """The ring and its mbarriers, the cluster's first row and how many it has; the first loads are on their way."""
     ring = gl.allocate_shared_memory(desc.dtype, [STAGES] + desc.block_shape, desc.layout)
     loaded = mbarrier.allocate_mbarrier(batch=STAGES)
@@ -42,7 +42,7 @@ def begin(desc, rows, STAGES: gl.constexpr, RUN: gl.constexpr):
     first = gl.program_id(0) * RUN
     count = gl.minimum(rows - first, RUN)
     for i in gl.static_range(STAGES):
-        start_part(desc, ring, loaded, i, count, first)
+        start_part(desc, ring, loaded, i, count, first, POLICY)
     return ring, loaded, first, count
 
 
@@ -71,6 +71,7 @@ def to_column(value, layout: gl.constexpr):
 def softmax_split(
     x_desc, y_ptr, rows, y_stride, CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
     layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
+    POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """Softmax of rows that CTAS CTAs share, RUN rows a cluster; maxima and sums of the warps meet once a row.
 
@@ -78,7 +79,7 @@ def softmax_split(
     """
     PARTS: gl.constexpr = CTAS * gl.num_warps()
     COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
-    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN)
+    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN, POLICY)
     maxima = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
     sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
     met = mbarrier.allocate_mbarrier(batch=2)
@@ -90,7 +91,7 @@ def softmax_split(
         mbarrier.wait(loaded.index(stage), (i // STAGES) & 1)
         x = ring.index(stage).reshape([PARTS, COLUMNS]).load(layout).to(gl.float32)
         if RUN > STAGES:
-            start_part(x_desc, ring, loaded, i + STAGES, count, first)
+            start_part(x_desc, ring, loaded, i + STAGES, count, first, POLICY)
         greatest = gl.maximum(gl.max(x, axis=1), LEAST)
         side = i % 2
         mbarrier.expect(met.index(side), maxima.nbytes_per_cta // 2 + sums.nbytes_per_cta // 2)
@@ -112,6 +113,7 @@ def rms_norm_split(
     x_desc, weight_ptr, y_ptr, scale_ptr, rows, y_stride, epsilon,
     CTAS: gl.constexpr, STAGES: gl.constexpr, RUN: gl.constexpr,
     layout: gl.constexpr, sent: gl.constexpr, received: gl.constexpr, shared: gl.constexpr,
+    POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """RMS norm of rows that CTAS CTAs share, RUN rows a cluster; sums of squares of the warps meet once a row.
 
@@ -120,7 +122,7 @@ def rms_norm_split(
     """
     PARTS: gl.constexpr = CTAS * gl.num_warps()
     COLUMNS: gl.constexpr = x_desc.block_shape[1] * x_desc.block_shape[2] // PARTS
-    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN)
+    ring, loaded, first, count = begin(x_desc, rows, STAGES, RUN, POLICY)
     sums = gl.allocate_shared_memory(gl.float32, [2, CTAS, PARTS], shared)
     met = mbarrier.allocate_mbarrier(batch=2)
     for each in gl.static_range(2):
@@ -146,7 +148,7 @@ def rms_norm_split(
         gl.store(scale_ptr + row + gl.zeros_like(total).to(gl.int32), row_scale)
         y = part.load(layout).to(gl.float32) * to_column(row_scale, layout)
         if RUN > STAGES:
-            start_part(x_desc, ring, loaded, i + STAGES, count, first)
+            start_part(x_desc, ring, loaded, i + STAGES, count, first, POLICY)
         if weight_ptr is not None:
             y = y * kept.load(layout).to(gl.float32)
         gl.store(y_ptr + row.to(gl.int64) * y_stride + place, y.to(y_ptr.dtype.element_ty))
@@ -203,7 +205,7 @@ MOST_REGISTERS = 80
 """Of a thread, with which three CTAs of softmax are resident at a time."""
 
 
-def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescriptor, dict[str, Any]]:
+def _shared_keywords(matrix: Any, plan: ClusterRowPlan, moved: int) -> tuple[TensorDescriptor, dict[str, Any]]:
     """The descriptor of the rows, cut into parts, and the layouts by which parts and what they find are held."""
     if reason := why_not_split(matrix, plan):
         raise ValueError(f"a cluster does not share these rows: {reason}")
@@ -231,6 +233,7 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
             numbers[len(nobody) :], shared_by_lanes, *readers, [plan.ctas, plan.warps, parts]
         ),
         "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=down),
+        "POLICY": priority(streaming_priority(moved)),
         "num_warps": plan.warps,
         "num_ctas": plan.ctas,
         **({"maxnreg": plan.registers} if plan.registers else {}),
@@ -240,17 +243,17 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan) -> tuple[TensorDescripto
 
 def launch_softmax_split(x: Any, y: Any, plan: ClusterRowPlan) -> Launch:
     """Softmax of the rows of a matrix that clusters can share; `ValueError` for another one."""
-    desc, keywords = _shared_keywords(x, plan)
-    rows = x.shape[0]
-    return Launch(softmax_split, (cdiv(rows, plan.run),), (desc, y, rows, row_stride(y)), keywords, _moved(x, y))
+    rows, moved = x.shape[0], _moved(x, y)
+    desc, keywords = _shared_keywords(x, plan, moved)
+    return Launch(softmax_split, (cdiv(rows, plan.run),), (desc, y, rows, row_stride(y)), keywords, moved)
 
 
 def launch_rms_norm_split(x: Any, weight: Any, y: Any, scale: Any, epsilon: float, plan: ClusterRowPlan) -> Launch:
     """RMS norm of the rows of a matrix that clusters can share; `ValueError` for another one."""
-    desc, keywords = _shared_keywords(x, plan)
-    rows = x.shape[0]
+    rows, moved = x.shape[0], _moved(x, y)
+    desc, keywords = _shared_keywords(x, plan, moved)
     arguments = (desc, weight, y, scale, rows, row_stride(y), epsilon)
-    return Launch(rms_norm_split, (cdiv(rows, plan.run),), arguments, keywords, _moved(x, y))
+    return Launch(rms_norm_split, (cdiv(rows, plan.run),), arguments, keywords, moved)
 
 
 def _moved(x: Any, y: Any) -> int:

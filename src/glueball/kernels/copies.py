@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,17 +19,16 @@ from glueball.kernels.boxes import (
     descriptor,
     item_bytes,
     priority,
+    streaming_priority,
     why_not_bulk,
 )
 from glueball.kernels.ladder import Launch, strides_of
-from glueball.language import BlockedLayout
 from glueball.layouts.strides import coalesced_layout
 from glueball.runtime.host_functions import cdiv, next_power_of_2
 
 PLAIN_WARPS = 8
 PLAIN_TILE = 64
 PLAIN_ELEMENTS = 4096
-TURNED_SIDE = 64
 LEAST_TURNED = 16
 """The least extent of a side that a transposing box has."""
 
@@ -45,16 +44,22 @@ class CopyPlan:
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """How boxes are transposed: their sides along the source's rows and the result's, in bytes; the rest as above.
+    """How boxes are transposed: their sides along the source's rows and the result's, in bytes; `boxes` to a program.
 
-    Where `result_bytes` is 0 that side has 64 elements, at least 128 bytes.
+    Rows of 256 bytes are the shortest that memory likes. Priorities as above.
     """
 
     source_bytes: int = 256
-    result_bytes: int = 0
+    result_bytes: int = 256
     warps: int = 16
+    boxes: int = 2
     load_priority: str = ""
     store_priority: str = ""
+
+
+Plan = TypeVar("Plan", CopyPlan, TurnPlan)
+TURN_PLANS = {4: TurnPlan(), 2: TurnPlan(warps=8, boxes=1), 1: TurnPlan(128, 128, 8, 1)}
+"""By bytes of an element: the fastest on an H200, and of one byte what registers have room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +122,14 @@ def launch_copy(source: Any, destination: Any, plan: CopyPlan | TurnPlan | None 
     if reason:
         return _launch_plain(first, second, pairing, moved)
     if turned:
-        return _launch_turned(first, second, pairing, plan if isinstance(plan, TurnPlan) else TurnPlan(), moved)
-    return _launch_boxes(first, second, divided(pairing), plan if isinstance(plan, CopyPlan) else CopyPlan(), moved)
+        turn_plan = plan if isinstance(plan, TurnPlan) else _streaming(TURN_PLANS[item_bytes(first)], moved)
+        return _launch_turned(first, second, pairing, turn_plan, moved)
+    copy_plan = plan if isinstance(plan, CopyPlan) else _streaming(CopyPlan(), moved)
+    return _launch_boxes(first, second, divided(pairing), copy_plan, moved)
+
+
+def _streaming(plan: Plan, moved: int) -> Plan:
+    return replace(plan, load_priority=streaming_priority(moved))
 
 
 def _as_words(source: Any, destination: Any) -> tuple[Any, Any]:
@@ -190,44 +201,33 @@ def _policies(plan: CopyPlan | TurnPlan) -> dict[str, Any]:
 def _launch_turned(first: Any, second: Any, pairing: Pairing, plan: TurnPlan, moved: int) -> Launch:
     size = item_bytes(first)
     kept, turned = _kept_order(pairing), _turned_order(pairing)
-    # Rows of 128 bytes, the span of the swizzle, are the least of a box on either side.
-    wanted = plan.source_bytes, plan.result_bytes or TURNED_SIDE * size
-    extents = [next_power_of_2(pairing.shape[axis]) for axis in kept[-2:]]
-    sides = [max(ROW_BYTES, min(side, extent * size)) // size for side, extent in zip(wanted, extents, strict=True)]
-    outer = [1] * (len(kept) - 2)
     shape = [pairing.shape[axis] for axis in kept]
-    counts = tuple(cdiv(extent, side) for extent, side in zip(shape, [*outer, *sides], strict=True))
+    wanted = zip((plan.source_bytes, plan.result_bytes), shape[-2:], strict=True)
+    # Of whole warps, each thread of which has 16 bytes.
+    rows, columns = (max(ROW_BYTES, min(side, next_power_of_2(extent) * size)) // size for side, extent in wanted)
+    box = [*([1] * (len(kept) - 2)), rows, columns]
+    counts = tuple(cdiv(extent, side) for extent, side in zip(shape, box, strict=True))
+    total = math.prod(counts)
+    descriptors = [
+        descriptor(array, [pairing.shape[axis] for axis in order], [strides[axis] for axis in order], sides)
+        for array, strides, order, sides in (
+            (first, pairing.source, turned, [*box[:-2], columns, rows]),
+            (second, pairing.destination, kept, box),
+        )
+    ]
+    layouts = [
+        coalesced_layout((rows, columns), strides, 8 * size, plan.warps, vector=GRANULE // size)
+        for strides in ((1, rows), (columns, 1))
+    ]
     keywords = {
-        "layout": turned_layout(sides[0], sides[1], size, plan.warps),
+        "read_layout": layouts[0],
+        "write_layout": layouts[1],
+        "BOXES": plan.boxes,
         **_policies(plan),
         "num_warps": plan.warps,
     }
-    descriptors = (
-        descriptor(
-            first,
-            [pairing.shape[axis] for axis in turned],
-            [pairing.source[axis] for axis in turned],
-            [*outer, *reversed(sides)],
-            ROW_BYTES,
-        ),
-        descriptor(second, shape, [pairing.destination[axis] for axis in kept], [*outer, *sides], ROW_BYTES),
-    )
-    return Launch(bulk_copies.turn_box, (math.prod(counts),), (*descriptors, counts), keywords, moved)
-
-
-def turned_layout(rows: int, columns: int, size: int, warps: int) -> BlockedLayout:
-    """Who turns which elements of a box of the result.
-
-    Of 16 bits, in 8 x 8 matrices: two elements of a row a thread, as ldmatrix and stmatrix have them, of which the
-    former transposes. Else 16 bytes of a row a thread, lanes one below the other: lanes read neighbours of the source's
-    box, and write to rows that the swizzle keeps in different banks.
-    """
-    matrices = size == 2
-    width, height = (8, 8) if matrices else (GRANULE // size, 32)
-    across = min(warps, columns // width)
-    down = min(warps // across, max(1, rows // height))
-    threads = [8, 4] if matrices else [32, 1]
-    return BlockedLayout([1, 2 if matrices else width], threads, [down, warps // down], [1, 0])
+    grid = (cdiv(total, plan.boxes),)
+    return Launch(bulk_copies.turn_boxes, grid, (*descriptors, counts, total), keywords, moved)
 
 
 def _launch_plain(first: Any, second: Any, pairing: Pairing, moved: int) -> Launch:

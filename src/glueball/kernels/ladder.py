@@ -113,15 +113,28 @@ def launch_2d(
     return launch
 
 
-def launch_converting(x_block: int, y_block: int, warps: int, vector: int = 1) -> Callable[..., Launch]:
-    """Rungs (f) and (g): each side in the layout that its strides ask for."""
+def side_by_side(strides: tuple[int, ...], lanes: int, warps: int) -> BlockedLayout:
+    """Lanes along the dimension whose elements are neighbours, and warps along it as well."""
+    if strides[1] == 1:
+        return BlockedLayout([1, 1], [1, lanes], [1, warps], [1, 0])
+    return BlockedLayout([1, 1], [lanes, 1], [warps, 1], [0, 1])
+
+
+def launch_converting(
+    x_block: int, y_block: int, warps: int, vector: int = 1, *, warps_side_by_side: bool = False
+) -> Callable[..., Launch]:
+    """Rungs (f) and (g): each side in a layout that its strides ask for, warps one below the other or side by side."""
+
+    def layout(array: Any, lanes: int) -> BlockedLayout:
+        if warps_side_by_side:
+            return side_by_side(strides_of(array), lanes, warps)
+        bits = 8 * array.dtype.itemsize
+        return coalesced_layout((x_block, y_block), strides_of(array), bits, warps, lanes=lanes, vector=vector)
 
     def launch(source: Any, destination: Any, lanes: int) -> Launch:
-        tile = (x_block, y_block)
-        bits = 8 * source.dtype.itemsize
         keywords = {
-            "load_layout": coalesced_layout(tile, strides_of(source), bits, warps, lanes=lanes, vector=vector),
-            "store_layout": coalesced_layout(tile, strides_of(destination), bits, warps, lanes=lanes, vector=vector),
+            "load_layout": layout(source, lanes),
+            "store_layout": layout(destination, lanes),
             "XBLOCK": x_block,
             "YBLOCK": y_block,
             "num_warps": warps,
@@ -143,6 +156,12 @@ RUNGS: tuple[Rung, ...] = (
     Rung("f-rows", "opposite layouts, rows", "opposite", launch_2d(1, BLOCK, order=[1, 0])),
     Rung("f-columns", "opposite layouts, columns", "opposite", launch_2d(BLOCK, 1, order=[0, 1])),
     Rung("f-converted", "opposite layouts, converted", "opposite", launch_converting(TILE, TILE, WARPS)),
+    Rung(
+        "f-along",
+        "converted, warps side by side",
+        "opposite",
+        launch_converting(TILE, TILE, WARPS, warps_side_by_side=True),
+    ),
     Rung("g-1d", "best 1-D copy", "flat", launch_1d(4, block=1024, warps=8, cache=".cg")),
     Rung("g-opposite", "best opposite layouts", "opposite", launch_converting(64, 64, 16, vector=2)),
 )

@@ -11,6 +11,7 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import RowPlan, as_rows, check_line, empty, lanes_of, line, plan_rows, row_stride
+from glueball.kernels.boxes import priority, streaming_priority
 from glueball.kernels.bulk_row_plans import (
     BulkNormPlan,
     BulkRowPlan,
@@ -40,15 +41,17 @@ BACKWARD_PROGRAMS = 264
 
 @glueball.jit
 def softmax_rows(
-    x_ptr, y_ptr, rows, columns, x_stride, y_stride, ROWS: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr
-):
+    x_ptr, y_ptr, rows, columns, x_stride, y_stride, ROWS: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
+    POLICY: gl.constexpr = None,
+):  # fmt: skip
     """Softmax of ROWS rows a program, each of up to BLOCK columns."""
     row = gl.program_id(0) * ROWS + gl.arange(0, ROWS, layout=gl.SliceLayout(1, layout))
     column = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))
     mask = (row[:, None] < rows) & (column[None, :] < columns)
     far = row.to(gl.int64)
     x_offset = (far * x_stride)[:, None] + column[None, :]
-    x = gl.load(x_ptr + x_offset, mask=mask, other=float("-inf"), cache_modifier=".cg").to(gl.float32)
+    MODIFIER: gl.constexpr = None if POLICY else ".cg"
+    x = gl.load(x_ptr + x_offset, mask, float("-inf"), cache_modifier=MODIFIER, cache_policy=POLICY).to(gl.float32)
     power = gl.exp(x - gl.max(x, axis=1)[:, None])
     scale = 1.0 / gl.sum(power, axis=1)
     y = power * scale[:, None]
@@ -109,7 +112,7 @@ def weighted(normal, weight_ptr, bias_ptr, column, columns):
 @glueball.jit
 def norm_rows(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, scale_ptr, rows, columns, x_stride, y_stride, epsilon,
-    CENTRED: gl.constexpr, ROWS: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
+    CENTRED: gl.constexpr, ROWS: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr, POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """RMS norm of ROWS rows a program, or layer norm where CENTRED; also stores the mean and one over the deviation.
 
@@ -121,7 +124,8 @@ def norm_rows(
     mask = inside[:, None] & (column[None, :] < columns)
     far = row.to(gl.int64)
     x_offset = (far * x_stride)[:, None] + column[None, :]
-    x = gl.load(x_ptr + x_offset, mask=mask, other=0.0, cache_modifier=".cg").to(gl.float32)
+    MODIFIER: gl.constexpr = None if POLICY else ".cg"
+    x = gl.load(x_ptr + x_offset, mask, 0.0, cache_modifier=MODIFIER, cache_policy=POLICY).to(gl.float32)
     if CENTRED:
         mean = gl.sum(x, axis=1) / columns
         gl.store(mean_ptr + row, mean, mask=inside)
@@ -281,6 +285,8 @@ def _launch(
     plan = plan or plan_rows(columns, itemsize, lanes)
     kernel, numbers = (kernels[1], (columns,)) if plan.parts else (kernels[0], (rows, columns))
     keywords = {**flags, **plan.keywords(8 * itemsize, lanes)}
+    if kernel in (softmax_rows, norm_rows) and (policy := priority(streaming_priority(moved), "cg")):
+        keywords["POLICY"] = policy
     return Launch(kernel, plan.grid(rows), (*before, *numbers, *after), keywords, moved)
 
 

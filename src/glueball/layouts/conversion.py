@@ -54,7 +54,7 @@ def plan_conversion(
     elif shared_bytes < request.element_bytes:
         raise LayoutError(
             f"converting this layout of a tensor of shape {list(source.shape)} moves data between warps, which takes "
-            f"at least {request.element_bytes} bytes of shared memory, and {shared_bytes} are available"
+            f"at least {request.element_bytes} bytes of shared memory, and {max(0, shared_bytes)} are available"
         )
     through_shared = plan_round_trip(request, shared_bytes)
     if inside is not None and inside.issue_slots <= through_shared.issue_slots:

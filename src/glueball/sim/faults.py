@@ -63,7 +63,8 @@ def access_fault(shared: SharedMemory, kind: str, verb: str, byte: int, other: i
             text = f"{place} by the asynchronous proxy, and stored at {line} with no fence between. {MISSING_FENCE}"
             return ProxyFenceError, text, line
         case "barrier":
-            return BarrierMemoryError, f"{place}, which is a live mbarrier since {line}. {BARRIER_MEMORY}", line
+            text = f"{place}, a live mbarrier since {line}: invalidate it after the last wait. {BARRIER_MEMORY}"
+            return BarrierMemoryError, text, line
         case _ if partition != machine.agent:
             reason = OUTSTANDING_WRITES if kind == "written" else OUTSTANDING_READS
             near = partition // group.launch.partitions == machine.group.rank
