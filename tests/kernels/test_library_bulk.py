@@ -205,20 +205,21 @@ def test_plans_that_are_not_possible():
         copy_array(x[:, :33], aligned((40, 33), np.float32), CopyPlan())
 
 
-def test_what_no_cache_could_hold_is_loaded_with_a_high_priority():
+@pytest.mark.parametrize("columns", [1024, 4096, 32768, 131072])
+def test_what_no_cache_could_hold_is_loaded_with_a_high_priority(columns, tmp_path, monkeypatch):
     """Arrays without contents: nothing runs."""
+    monkeypatch.setenv("GLUEBALL_CACHE_DIR", str(tmp_path))
 
-    def policies(rows: int, columns: int) -> list[Any]:
+    def launches(rows: int) -> tuple[Launch, ...]:
         x, y, scale = (np.empty(shape, BFLOAT16) for shape in ((rows, columns), (rows, columns), rows))
         wide = np.empty((columns, rows), BFLOAT16).T
         norm = launch_norm(x, None, None, y, None, scale, 1e-5)
-        launches = (launch_copy(x, y), launch_copy(x, wide), launch_softmax(x, y), norm)
-        return [launch.keywords.get("LOAD_POLICY", launch.keywords.get("POLICY")) for launch in launches]
+        return launch_copy(x, y), launch_copy(x, wide), launch_softmax(x, y), norm
 
-    for columns in (1024, 4096, 32768, 131072):
-        large, small = policies((1 << 27) // columns, columns), policies((1 << 22) // columns, columns)
-        assert [policy.l2.primary for policy in large] == ["evict_last"] * 4
-        assert small == [None] * 4
+    for elements, wanted in ((1 << 27, True), (1 << 22, False)):
+        for launch in launches(elements // columns):
+            kernel = glueball.compile_only(launch.kernel, *launch.arguments, target="sm_90a", **launch.keywords)
+            assert (".L2::evict_last." in kernel.asm["ptx"]) == wanted, launch.kernel.__name__
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int8], ids=lambda kind: np.dtype(kind).name)

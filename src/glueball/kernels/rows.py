@@ -40,6 +40,16 @@ BACKWARD_PROGRAMS = 264
 
 
 @glueball.jit
+def elements(pointer, mask, other, POLICY: gl.constexpr):
+    """What is there as float32, past the first-level cache; a policy says the same, and more of the second level."""
+    if POLICY is None:
+        x = gl.load(pointer, mask=mask, other=other, cache_modifier=".cg")
+    else:
+        x = gl.load(pointer, mask=mask, other=other, cache_policy=POLICY)
+    return x.to(gl.float32)
+
+
+@glueball.jit
 def softmax_rows(
     x_ptr, y_ptr, rows, columns, x_stride, y_stride, ROWS: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
     POLICY: gl.constexpr = None,
@@ -50,8 +60,7 @@ def softmax_rows(
     mask = (row[:, None] < rows) & (column[None, :] < columns)
     far = row.to(gl.int64)
     x_offset = (far * x_stride)[:, None] + column[None, :]
-    MODIFIER: gl.constexpr = None if POLICY else ".cg"
-    x = gl.load(x_ptr + x_offset, mask, float("-inf"), cache_modifier=MODIFIER, cache_policy=POLICY).to(gl.float32)
+    x = elements(x_ptr + x_offset, mask, float("-inf"), POLICY)
     power = gl.exp(x - gl.max(x, axis=1)[:, None])
     scale = 1.0 / gl.sum(power, axis=1)
     y = power * scale[:, None]
@@ -124,8 +133,7 @@ def norm_rows(
     mask = inside[:, None] & (column[None, :] < columns)
     far = row.to(gl.int64)
     x_offset = (far * x_stride)[:, None] + column[None, :]
-    MODIFIER: gl.constexpr = None if POLICY else ".cg"
-    x = gl.load(x_ptr + x_offset, mask, 0.0, cache_modifier=MODIFIER, cache_policy=POLICY).to(gl.float32)
+    x = elements(x_ptr + x_offset, mask, 0.0, POLICY)
     if CENTRED:
         mean = gl.sum(x, axis=1) / columns
         gl.store(mean_ptr + row, mean, mask=inside)
