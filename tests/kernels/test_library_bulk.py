@@ -21,6 +21,7 @@ from glueball.kernels.elementwise import launch_add
 from glueball.kernels.gathers import GatherPlan
 from glueball.kernels.ladder import Launch
 from glueball.kernels.rows import launch_norm, launch_softmax
+from glueball.kernels.scan import launch_cumsum
 from glueball.kernels.scatter import launch_embedding
 from tests.kernels.harness import EXECUTORS, random_array, run
 from tests.kernels.library import (
@@ -214,7 +215,7 @@ def test_what_no_cache_could_hold_is_loaded_with_a_high_priority(columns, tmp_pa
         x, y, scale = (np.empty(shape, BFLOAT16) for shape in ((rows, columns), (rows, columns), rows))
         wide = np.empty((columns, rows), BFLOAT16).T
         norm = launch_norm(x, None, None, y, None, scale, 1e-5)
-        return launch_copy(x, y), launch_copy(x, wide), launch_softmax(x, y), norm
+        return launch_copy(x, y), launch_copy(x, wide), launch_softmax(x, y), norm, launch_cumsum(x, y)
 
     for elements, wanted in ((1 << 27, True), (1 << 22, False)):
         for launch in launches(elements // columns):

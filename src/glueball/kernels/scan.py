@@ -6,6 +6,7 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, as_rows, dtype_name, empty, lanes_of, line, row_stride
+from glueball.kernels.boxes import priority, streaming_priority
 from glueball.kernels.ladder import Launch
 from glueball.language import BlockedLayout
 from glueball.runtime.host_functions import cdiv, next_power_of_2
@@ -31,7 +32,7 @@ SUM_TYPES = {
 @glueball.jit
 def cumsum_rows(
     x_ptr, y_ptr, base_ptr, lines, columns, chunks, x_stride, y_stride,
-    CHUNK: gl.constexpr, LINES: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr,
+    CHUNK: gl.constexpr, LINES: gl.constexpr, BLOCK: gl.constexpr, layout: gl.constexpr, POLICY: gl.constexpr = None,
 ):  # fmt: skip
     """Running sums of LINES lines a program, in float32 where the result is narrower.
 
@@ -54,11 +55,12 @@ def cumsum_rows(
         carry = gl.load(base_ptr + line, mask=held, other=0)[:, None]
     last = gl.full([LINES, 1], BLOCK - 1, gl.int32, layout)
     held = held[:, None]
-    ahead = gl.load(source + column, mask=held & (column < length), other=0)
+    ahead = gl.load(source + column, mask=held & (column < length), other=0, cache_policy=POLICY)
     for start in range(0, gl.minimum(columns, CHUNK), BLOCK):
         place = start + column
         x = ahead.to(SUM)
-        ahead = gl.load(source + (place + BLOCK), mask=held & (place + BLOCK < length), other=0)
+        later = place + BLOCK
+        ahead = gl.load(source + later, mask=held & (later < length), other=0, cache_policy=POLICY)
         y = gl.cumsum(x, axis=1) + carry
         carry = gl.gather(y, last, axis=1)
         gl.store(target + place, y.to(y_ptr.dtype.element_ty), mask=held & (place < length))
@@ -129,6 +131,8 @@ def launch_cumsum(x: Any, y: Any, base: Any = None, chunk: int | None = None, pl
     }  # fmt: skip
     arguments = (x, y, base, lines, columns, chunks, row_stride(x), row_stride(y))
     moved = rows * columns * (itemsize + y.dtype.itemsize)
+    if policy := priority(streaming_priority(moved)):
+        keywords["POLICY"] = policy
     return Launch(cumsum_rows, (cdiv(lines, plan.lines),), arguments, keywords, moved)
 
 
