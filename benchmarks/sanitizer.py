@@ -25,7 +25,7 @@ from report import interleaved, print_rows, row, write
 from glueball import knobs
 from glueball.kernels import gemm_ladder
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan
-from glueball.kernels.bulk_row_plans import BulkRowPlan
+from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan
 from glueball.kernels.cluster_rows import ClusterRowPlan, launch_softmax_split
 from glueball.kernels.copies import CopyPlan, TurnPlan, launch_copy
 from glueball.kernels.gathers import GatherPlan
@@ -101,7 +101,7 @@ KERNELS: dict[str, Callable[[], Launch]] = {
     "softmax read again": lambda: launch_softmax(rows(), rows(), BulkRowPlan(1, 1, 1, 2)),
     "softmax of clusters": lambda: launch_softmax_split(array((5, 4096)), array((5, 4096)), ClusterRowPlan(4, 4, 1, 1)),
     "norm": lambda: launch_norm(
-        rows(), array((256,)), None, rows(), None, array((TILES * PROGRAMS,)), 1e-5, BulkRowPlan(1, 2, 1, 2)
+        rows(), array((256,)), None, rows(), None, array((TILES * PROGRAMS,)), 1e-5, BulkNormPlan(1, 2)
     ),
 }
 
