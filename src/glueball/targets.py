@@ -42,7 +42,7 @@ def _nvidia(name: str, shared_bytes: int, generation: int, *features: str) -> Ta
         registers_per_thread=255,
         threads_per_block=1024,
         generation=generation,
-        features=frozenset(("async_copy", "load_matrix", "warp_specialize", *features)),
+        features=frozenset(("async_copy", "cache_priorities", "load_matrix", "warp_specialize", *features)),
     )
 
 

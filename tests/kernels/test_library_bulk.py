@@ -13,6 +13,7 @@ import pytest
 import glueball
 from glueball import kernels
 from glueball.codegen.disassembly import line_table
+from glueball.kernels import boxes
 from glueball.kernels.add_ladder import ADD_RUNGS, AddPlan, AddRung, rung_named
 from glueball.kernels.bulk_row_plans import BulkNormPlan, BulkRowPlan, plan_norm, plan_softmax
 from glueball.kernels.cluster_rows import plan_split
@@ -221,6 +222,34 @@ def test_what_no_cache_could_hold_is_loaded_with_a_high_priority(columns, tmp_pa
         for launch in launches(elements // columns):
             kernel = glueball.compile_only(launch.kernel, *launch.arguments, target="sm_90a", **launch.keywords)
             assert (".L2::evict_last." in kernel.asm["ptx"]) == wanted, launch.kernel.__name__
+
+
+@executors
+@pytest.mark.parametrize("columns", [1024, 4096, 32768, 65536])
+def test_priorities_change_no_result(columns, executor, monkeypatch):
+    x, weight = normal((5, columns), BFLOAT16), normal(columns, BFLOAT16)
+
+    def results():
+        found = [call(executor, monkeypatch, each, x) for each in (copy_array, kernels.softmax, kernels.cumsum)]
+        found += call(executor, monkeypatch, kernels.rms_norm, x, weight)
+        found += call(executor, monkeypatch, kernels.layer_norm, x)
+        return [each.tobytes() for each in found]
+
+    without = results()
+    monkeypatch.setattr(boxes, "STREAMED_BYTES", 1)
+    assert results() == without
+
+
+def test_targets_without_priorities_load_without(monkeypatch):
+    monkeypatch.setattr(boxes, "STREAMED_BYTES", 1)
+    monkeypatch.setenv("GLUEBALL_EXECUTOR", "sim")
+    x, weight = normal((5, 4096), BFLOAT16), normal(4096, BFLOAT16)
+    for target in ("sm_80", "gfx942", "gfx1250"):
+        monkeypatch.setenv("GLUEBALL_TARGET", target)
+        np.testing.assert_array_equal(copy_array(x), x)
+        assert_within(kernels.softmax(x), exact_softmax(x), 1e-5)
+        assert_within(kernels.rms_norm(x, weight)[0], normalised(x, centred=False)[0] * wide(weight), 2e-6)
+        assert kernels.cumsum(x).shape == x.shape
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int8], ids=lambda kind: np.dtype(kind).name)

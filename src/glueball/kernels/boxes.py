@@ -117,12 +117,12 @@ def priority(name: str, cache_modifier: str | None = None) -> CachePolicy | None
     return CachePolicy(cache_modifier, l2=FractionalEvictionPolicy(name, 1.0)) if name else None
 
 
-def streaming_priority(moved: int) -> str:
-    """The priority of what a kernel loads that reads and writes so many bytes, each once.
+def streaming_priority(array: Any, moved: int) -> str:
+    """The priority of an array that a kernel loads, which reads and writes so many bytes in all, each once.
 
-    A high one where no cache could hold all of them. Nothing reads those bytes again, but results then have the lower
-    priority, leave the cache soon and probably in the order in which they came, and memory takes them faster (by 1 % to
-    4 % of the time of copies and of kernels on rows on an H200, with data that no cache holds). Of little data the
-    results had better stay, for whoever reads them next.
+    A high one where no cache could hold all of them, and the target has priorities. Nothing reads those bytes again,
+    but results then have the lower priority, leave the cache soon and probably in the order in which they came, and
+    memory takes them faster (by 1 % to 4 % of the time of copies and of kernels on rows on an H200, with data that no
+    cache holds). Of little data the results had better stay, for whoever reads them next.
     """
-    return "evict_last" if moved >= STREAMED_BYTES else ""
+    return "evict_last" if moved >= STREAMED_BYTES and target_of(array).supports("cache_priorities") else ""

@@ -129,7 +129,7 @@ def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
     keywords = {
         "STAGES": plan.stages,
         "WHOLE": block == columns,
-        "POLICY": priority(plan.load_priority or streaming_priority(_moved(x, y))),
+        "POLICY": priority(plan.load_priority or streaming_priority(x, _moved(x, y))),
     }
     kernel = bulk_rows.softmax_held
     if plan.parts:
@@ -151,7 +151,7 @@ def launch_norm_bulk(
         "CENTRED": mean is not None,
         "WHOLE": block == columns,
         **_pieces(x, block, plan),
-        "POLICY": priority(streaming_priority(_moved(x, y))),
+        "POLICY": priority(streaming_priority(x, _moved(x, y))),
         "num_warps": plan.warps,
     }
     arguments = (desc, weight, bias, y, mean, scale, columns, row_stride(y), epsilon)

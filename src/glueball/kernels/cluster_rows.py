@@ -233,7 +233,7 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan, moved: int) -> tuple[Ten
             numbers[len(nobody) :], shared_by_lanes, *readers, [plan.ctas, plan.warps, parts]
         ),
         "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=down),
-        "POLICY": priority(streaming_priority(moved)),
+        "POLICY": priority(streaming_priority(matrix, moved)),
         "num_warps": plan.warps,
         "num_ctas": plan.ctas,
         **({"maxnreg": plan.registers} if plan.registers else {}),

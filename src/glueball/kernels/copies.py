@@ -122,14 +122,14 @@ def launch_copy(source: Any, destination: Any, plan: CopyPlan | TurnPlan | None 
     if reason:
         return _launch_plain(first, second, pairing, moved)
     if turned:
-        turn_plan = plan if isinstance(plan, TurnPlan) else _streaming(TURN_PLANS[item_bytes(first)], moved)
+        turn_plan = plan if isinstance(plan, TurnPlan) else _streaming(TURN_PLANS[item_bytes(first)], first, moved)
         return _launch_turned(first, second, pairing, turn_plan, moved)
-    copy_plan = plan if isinstance(plan, CopyPlan) else _streaming(CopyPlan(), moved)
+    copy_plan = plan if isinstance(plan, CopyPlan) else _streaming(CopyPlan(), first, moved)
     return _launch_boxes(first, second, divided(pairing), copy_plan, moved)
 
 
-def _streaming(plan: Plan, moved: int) -> Plan:
-    return replace(plan, load_priority=streaming_priority(moved))
+def _streaming(plan: Plan, source: Any, moved: int) -> Plan:
+    return replace(plan, load_priority=streaming_priority(source, moved))
 
 
 def _as_words(source: Any, destination: Any) -> tuple[Any, Any]:

@@ -293,7 +293,7 @@ def _launch(
     plan = plan or plan_rows(columns, itemsize, lanes)
     kernel, numbers = (kernels[1], (columns,)) if plan.parts else (kernels[0], (rows, columns))
     keywords = {**flags, **plan.keywords(8 * itemsize, lanes)}
-    if kernel in (softmax_rows, norm_rows) and (policy := priority(streaming_priority(moved), "cg")):
+    if kernel in (softmax_rows, norm_rows) and (policy := priority(streaming_priority(x, moved), "cg")):
         keywords["POLICY"] = policy
     return Launch(kernel, plan.grid(rows), (*before, *numbers, *after), keywords, moved)
 

@@ -131,7 +131,7 @@ def launch_cumsum(x: Any, y: Any, base: Any = None, chunk: int | None = None, pl
     }  # fmt: skip
     arguments = (x, y, base, lines, columns, chunks, row_stride(x), row_stride(y))
     moved = rows * columns * (itemsize + y.dtype.itemsize)
-    if policy := priority(streaming_priority(moved)):
+    if policy := priority(streaming_priority(x, moved)):
         keywords["POLICY"] = policy
     return Launch(cumsum_rows, (cdiv(lines, plan.lines),), arguments, keywords, moved)
 
