@@ -117,6 +117,11 @@ def priority(name: str, cache_modifier: str | None = None) -> CachePolicy | None
     return CachePolicy(cache_modifier, l2=FractionalEvictionPolicy(name, 1.0)) if name else None
 
 
+def moved_bytes(*arrays: Any) -> int:
+    """Bytes of all elements of some arrays."""
+    return sum(math.prod(array.shape) * item_bytes(array) for array in arrays)
+
+
 def streaming_priority(array: Any, moved: int) -> str:
     """The priority of an array that a kernel loads, which reads and writes so many bytes in all, each once.
 
@@ -126,3 +131,8 @@ def streaming_priority(array: Any, moved: int) -> str:
     cache holds). Of little data the results had better stay, for whoever reads them next.
     """
     return "evict_last" if moved >= STREAMED_BYTES and target_of(array).supports("cache_priorities") else ""
+
+
+def streaming_policy(array: Any, moved: int, cache_modifier: str | None = None) -> CachePolicy | None:
+    """The policy of that priority."""
+    return priority(streaming_priority(array, moved), cache_modifier)

@@ -16,7 +16,7 @@ from glueball.kernels.arrays import (
     row_stride,
     target_of,
 )
-from glueball.kernels.boxes import item_bytes, priority, row_descriptor, streaming_priority, why_not_bulk
+from glueball.kernels.boxes import item_bytes, moved_bytes, priority, row_descriptor, streaming_policy, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language import BlockedLayout
 from glueball.nvidia.hopper import TensorDescriptor
@@ -129,7 +129,7 @@ def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
     keywords = {
         "STAGES": plan.stages,
         "WHOLE": block == columns,
-        "POLICY": priority(plan.load_priority or streaming_priority(x, _moved(x, y))),
+        "POLICY": priority(plan.load_priority) or streaming_policy(x, moved_bytes(x, y)),
     }
     kernel = bulk_rows.softmax_held
     if plan.parts:
@@ -138,7 +138,7 @@ def launch_softmax_bulk(x: Any, y: Any, plan: BulkRowPlan) -> Launch:
     else:
         keywords["layout"] = line(block, plan.warps, 8 * item_bytes(x), lanes_of(x))
     arguments = (desc, y, rows, columns, row_stride(y))
-    return Launch(kernel, _grid(x, plan), arguments, {**keywords, **plan.options()}, _moved(x, y))
+    return Launch(kernel, _grid(x, plan), arguments, {**keywords, **plan.options()}, moved_bytes(x, y))
 
 
 def launch_norm_bulk(
@@ -151,12 +151,8 @@ def launch_norm_bulk(
         "CENTRED": mean is not None,
         "WHOLE": block == columns,
         **_pieces(x, block, plan),
-        "POLICY": priority(streaming_priority(x, _moved(x, y))),
+        "POLICY": streaming_policy(x, moved_bytes(x, y)),
         "num_warps": plan.warps,
     }
     arguments = (desc, weight, bias, y, mean, scale, columns, row_stride(y), epsilon)
-    return Launch(bulk_rows.norm_reread, (rows,), arguments, keywords, _moved(x, y))
-
-
-def _moved(x: Any, y: Any) -> int:
-    return sum(math.prod(array.shape) * item_bytes(array) for array in (x, y))
+    return Launch(bulk_rows.norm_reread, (rows,), arguments, keywords, moved_bytes(x, y))

@@ -5,14 +5,13 @@ counts what comes, and no other barrier stands in the way of a row. Two places t
 ahead, for each row needs everybody.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, lanes_of, powers_below, row_stride, target_of
-from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, priority, streaming_priority, why_not_bulk
+from glueball.kernels.boxes import LONGEST_SIDE, item_bytes, moved_bytes, streaming_policy, why_not_bulk
 from glueball.kernels.ladder import Launch, strides_of
 from glueball.language.nvidia.hopper import async_store, mbarrier, tma
 from glueball.nvidia.hopper import TensorDescriptor
@@ -233,7 +232,7 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan, moved: int) -> tuple[Ten
             numbers[len(nobody) :], shared_by_lanes, *readers, [plan.ctas, plan.warps, parts]
         ),
         "shared": gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=down),
-        "POLICY": priority(streaming_priority(matrix, moved)),
+        "POLICY": streaming_policy(matrix, moved),
         "num_warps": plan.warps,
         "num_ctas": plan.ctas,
         **({"maxnreg": plan.registers} if plan.registers else {}),
@@ -243,18 +242,14 @@ def _shared_keywords(matrix: Any, plan: ClusterRowPlan, moved: int) -> tuple[Ten
 
 def launch_softmax_split(x: Any, y: Any, plan: ClusterRowPlan) -> Launch:
     """Softmax of the rows of a matrix that clusters can share; `ValueError` for another one."""
-    rows, moved = x.shape[0], _moved(x, y)
+    rows, moved = x.shape[0], moved_bytes(x, y)
     desc, keywords = _shared_keywords(x, plan, moved)
     return Launch(softmax_split, (cdiv(rows, plan.run),), (desc, y, rows, row_stride(y)), keywords, moved)
 
 
 def launch_rms_norm_split(x: Any, weight: Any, y: Any, scale: Any, epsilon: float, plan: ClusterRowPlan) -> Launch:
     """RMS norm of the rows of a matrix that clusters can share; `ValueError` for another one."""
-    rows, moved = x.shape[0], _moved(x, y)
+    rows, moved = x.shape[0], moved_bytes(x, y)
     desc, keywords = _shared_keywords(x, plan, moved)
     arguments = (desc, weight, y, scale, rows, row_stride(y), epsilon)
     return Launch(rms_norm_split, (cdiv(rows, plan.run),), arguments, keywords, moved)
-
-
-def _moved(x: Any, y: Any) -> int:
-    return sum(math.prod(array.shape) * item_bytes(array) for array in (x, y))

@@ -203,7 +203,6 @@ def _launch_turned(first: Any, second: Any, pairing: Pairing, plan: TurnPlan, mo
     kept, turned = _kept_order(pairing), _turned_order(pairing)
     shape = [pairing.shape[axis] for axis in kept]
     wanted = zip((plan.source_bytes, plan.result_bytes), shape[-2:], strict=True)
-    # Of whole warps, each thread of which has 16 bytes.
     rows, columns = (max(ROW_BYTES, min(side, next_power_of_2(extent) * size)) // size for side, extent in wanted)
     box = [*([1] * (len(kept) - 2)), rows, columns]
     counts = tuple(cdiv(extent, side) for extent, side in zip(shape, box, strict=True))

@@ -5,13 +5,12 @@ several passes. The functions at the end launch them, or for long rows those of 
 whatever the element type.
 """
 
-import math
 from typing import Any
 
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import RowPlan, as_rows, check_line, empty, lanes_of, line, plan_rows, row_stride
-from glueball.kernels.boxes import priority, streaming_priority
+from glueball.kernels.boxes import moved_bytes, streaming_policy
 from glueball.kernels.bulk_row_plans import (
     BulkNormPlan,
     BulkRowPlan,
@@ -293,13 +292,9 @@ def _launch(
     plan = plan or plan_rows(columns, itemsize, lanes)
     kernel, numbers = (kernels[1], (columns,)) if plan.parts else (kernels[0], (rows, columns))
     keywords = {**flags, **plan.keywords(8 * itemsize, lanes)}
-    if kernel in (softmax_rows, norm_rows) and (policy := priority(streaming_priority(x, moved), "cg")):
+    if kernel in (softmax_rows, norm_rows) and (policy := streaming_policy(x, moved, "cg")):
         keywords["POLICY"] = policy
     return Launch(kernel, plan.grid(rows), (*before, *numbers, *after), keywords, moved)
-
-
-def _bytes(*arrays: Any) -> int:
-    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
 
 
 def launch_softmax(x: Any, y: Any, plan: SoftmaxPlan | None = None) -> Launch:
@@ -311,7 +306,7 @@ def launch_softmax(x: Any, y: Any, plan: SoftmaxPlan | None = None) -> Launch:
         return launch_softmax_split(x, y, plan)
     if isinstance(plan, BulkRowPlan):
         return launch_softmax_bulk(x, y, plan)
-    return _launch((softmax_rows, softmax_looped), x, plan, (x, y), (row_stride(x), row_stride(y)), _bytes(x, y))
+    return _launch((softmax_rows, softmax_looped), x, plan, (x, y), (row_stride(x), row_stride(y)), moved_bytes(x, y))
 
 
 def launch_norm(
@@ -337,12 +332,14 @@ def launch_norm(
     if isinstance(plan, BulkNormPlan):
         return launch_norm_bulk(x, weight, bias, y, mean, scale, float(epsilon), plan)
     before, after = (x, weight, bias, y, mean, scale), (row_stride(x), row_stride(y), float(epsilon))
-    return _launch((norm_rows, norm_looped), x, plan, before, after, _bytes(x, y), CENTRED=mean is not None)
+    return _launch((norm_rows, norm_looped), x, plan, before, after, moved_bytes(x, y), CENTRED=mean is not None)
 
 
 def launch_reduction(x: Any, y: Any, *, greatest: bool, plan: RowPlan | None = None) -> Launch:
     """Sum or greatest element of each row of a matrix."""
-    return _launch((reduce_rows, reduce_looped), x, plan, (x, y), (row_stride(x),), _bytes(x, y), GREATEST=greatest)
+    return _launch(
+        (reduce_rows, reduce_looped), x, plan, (x, y), (row_stride(x),), moved_bytes(x, y), GREATEST=greatest
+    )
 
 
 def softmax(x: Any, plan: SoftmaxPlan | None = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import glueball
 import glueball.language as gl
 from glueball.kernels.arrays import VECTOR_BYTES, as_rows, dtype_name, empty, lanes_of, line, row_stride
-from glueball.kernels.boxes import priority, streaming_priority
+from glueball.kernels.boxes import moved_bytes, streaming_policy
 from glueball.kernels.ladder import Launch
 from glueball.language import BlockedLayout
 from glueball.runtime.host_functions import cdiv, next_power_of_2
@@ -126,13 +126,12 @@ def launch_cumsum(x: Any, y: Any, base: Any = None, chunk: int | None = None, pl
     block = min(next_power_of_2(length), plan.vectors * plan.warps * lanes * vector)
     width = max(1, min(vector, block // (plan.warps * lanes)))
     layout = BlockedLayout([1, width], [1, lanes], [plan.lines, plan.warps], [1, 0])
+    moved = moved_bytes(x, y)
     keywords = {
-        "CHUNK": chunk, "LINES": plan.lines, "BLOCK": block, "layout": layout, "num_warps": plan.lines * plan.warps,
+        "CHUNK": chunk, "LINES": plan.lines, "BLOCK": block, "layout": layout, "POLICY": streaming_policy(x, moved),
+        "num_warps": plan.lines * plan.warps,
     }  # fmt: skip
     arguments = (x, y, base, lines, columns, chunks, row_stride(x), row_stride(y))
-    moved = rows * columns * (itemsize + y.dtype.itemsize)
-    if policy := priority(streaming_priority(x, moved)):
-        keywords["POLICY"] = policy
     return Launch(cumsum_rows, (cdiv(lines, plan.lines),), arguments, keywords, moved)
 
 
